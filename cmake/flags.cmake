@@ -47,7 +47,7 @@ if(SNAKE_DDP_BUNDLED)
   target_include_directories(sd_flags SYSTEM BEFORE INTERFACE
     ${PROJECT_SOURCE_DIR}/third_party/fmt ${PROJECT_SOURCE_DIR}/third_party/random123)
 endif()
-target_include_directories(sd_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)
+target_include_directories(sd_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 
 # With a compiler cache, a second build of the same sources takes seconds, also in another clone. Precompiled
 # headers need the sloppiness (ccache's manual, "Precompiled headers"). nvcc comes with each clone's Python environment, so

@@ -8,7 +8,7 @@ endif()
 
 # Precompiled headers: the most common includes, parsed once. One for code without tensors, one with them, and the
 # same two with Catch2 for the tests, their probes, and in sanitized builds for rooms that only call: a header must have
-# the optimisation of the code that uses it. Which room may include what is checked by rooms.cmake.
+# the optimisation of the code that uses it.
 set(SD_COMMON_HEADERS <algorithm> <chrono> <filesystem> <functional> <map> <memory> <optional> <string> <vector>
   <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp>)
 function(sd_precompile name)
@@ -49,21 +49,17 @@ function(sd_sort_for_batches list)
   set(${list} "${keyed}" PARENT_SCOPE)
 endfunction()
 
-# sd_room(<name> NEEDS <rooms and libraries> [TORCH] [ALONE] [CALLS_ONLY]): one library from all .cpp files of the
+# sd_room(<name> NEEDS <rooms> LIBRARIES <targets> [TORCH] [ALONE] [CALLS_ONLY]): one library from all .cpp files of the
 # room's folder. ALONE: without precompiled headers, which require the same flags. CALLS_ONLY: no loop over numbers in
 # it matters for speed.
 function(sd_room name)
-  cmake_parse_arguments(R "TORCH;ALONE;CALLS_ONLY" "" "NEEDS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  cmake_parse_arguments(R "TORCH;ALONE;CALLS_ONLY" "" "NEEDS;LIBRARIES" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
-  if(NOT sources)  # headers only
-    add_library(snake_ddp_${name} INTERFACE)
-    target_link_libraries(snake_ddp_${name} INTERFACE sd_flags ${R_NEEDS})
-    return()
-  endif()
   sd_sort_for_batches(sources)
   add_library(snake_ddp_${name} STATIC ${sources})
-  target_link_libraries(snake_ddp_${name} PUBLIC sd_flags ${R_NEEDS})
+  list(TRANSFORM R_NEEDS PREPEND snake_ddp_)
+  target_link_libraries(snake_ddp_${name} PUBLIC sd_flags ${R_NEEDS} ${R_LIBRARIES})
   if(R_CALLS_ONLY)
     target_compile_options(snake_ddp_${name} PRIVATE ${SD_CALLS_ONLY})
   endif()

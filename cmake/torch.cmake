@@ -55,11 +55,11 @@ if(EXISTS ${SD_TORCH_DIR}/lib/libtorch_cuda.so)
 endif()
 target_compile_definitions(sd_libtorch INTERFACE USE_C10D_GLOO)
 target_link_options(sd_libtorch INTERFACE -Wl,--allow-shlib-undefined)
-# What programs link. The room cuda loads libtorch_cuda.so if there is a driver, also in programs that call nothing of
-# the room.
+# What programs link. nets/library loads libtorch_cuda.so if there is a driver, also in programs that call
+# nothing of it.
 add_library(sd_torch INTERFACE)
 target_link_libraries(sd_torch INTERFACE sd_libtorch snake_ddp_cuda)
-target_link_options(sd_torch INTERFACE -Wl,--undefined=_ZN9snake_ddp4cuda9is_loadedEv)
+target_link_options(sd_torch INTERFACE -Wl,--undefined=_ZN9snake_ddp4nets9is_loadedEv)
 message(STATUS "LibTorch: ${SD_TORCH_DIR}, CUDA and NCCL: ${SD_HAVE_CUDA}")
 if(EXISTS ${SD_TORCH_DIR}/lib/libtorch_cuda.so AND NOT SD_HAVE_CUDA)
   message(WARNING "this LibTorch has CUDA, but headers are missing and the program will train on CPU only: runtime "

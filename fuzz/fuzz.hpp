@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/error.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
@@ -26,8 +26,8 @@ template <class Read>
 int read_or_refuse(const Read& read) noexcept {
   try {
     read();
-  } catch (const base::FileError&) {
-  } catch (const base::UsageError&) {
+  } catch (const core::FileError&) {
+  } catch (const core::UsageError&) {
   }
   return 0;
 }

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "fuzz.hpp"
-#include "snake_ddp/agents/opponents.hpp"
-#include "snake_ddp/data/board_set.hpp"
-#include "snake_ddp/data/loader.hpp"
-#include "snake_ddp/encode/observation.hpp"
+#include "pretrain/board_set.hpp"
+#include "pretrain/loader.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/observation.hpp"
+#include "snake_ddp/game/opponents.hpp"
 #include "snake_ddp/game/position.hpp"
 
 using namespace snake_ddp;
@@ -33,16 +33,16 @@ int read_set(std::string bytes) {
   }
   const fuzz::MemoryFile file(bytes);
   return fuzz::read_or_refuse([&] {
-    const data::BoardSet set(file.path());
+    const pretrain::BoardSet set(file.path());
     std::int64_t boards = 0;
     for (std::int64_t g = 0; g < set.games(); ++g)
       for (const game::State& board : set.game(g)) boards += game::picture(board).empty() ? 0 : 1;
     if (boards != set.boards()) __builtin_trap();
     std::vector<std::int64_t> rows(static_cast<std::size_t>(boards));
     std::iota(rows.begin(), rows.end(), 0);
-    data::SampleOptions sample;
+    pretrain::SampleOptions sample;
     sample.view_radius = 4;
-    data::make_batch(set, rows, sample, false);
+    pretrain::make_batch(set, rows, sample, false);
   });
 }
 
@@ -59,11 +59,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::size_t at = sizeof state;
     for (std::uint32_t move = 0; !state.done(); ++move) {
       float features[game::kTeamSize * 30];
-      for (const encode::ObsKind kind : {encode::ObsKind::k26, encode::ObsKind::k30})
-        for (const int team : {0, 1}) encode::observe(kind, state, team, features);
+      for (const game::ObsKind kind : {game::ObsKind::k26, game::ObsKind::k30})
+        for (const int team : {0, 1}) game::observe(kind, state, team, features);
       game::Actions actions{};
       for (const char* opponent : {"level1", "level2", "level3", "level4", "evasion"})
-        agents::act(*agents::try_opponent(opponent), state, 1, actions, 0, move);
+        game::act(*game::try_opponent(opponent), state, 1, actions, 0, move);
       for (int snake = 0; snake < game::kTeamSize; ++snake)
         actions.of[snake] = static_cast<std::uint8_t>(at < size ? data[at++] & 3 : move & 3U);
       game::PhiloxChance chance(1, 0);

@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "fuzz.hpp"
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/files/checkpoint_folder.hpp"
-#include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/records/json_text.hpp"
+#include "io/checkpoint_folder.hpp"
+#include "io/json_text.hpp"
+#include "io/state_dict.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/error.hpp"
 
 using namespace snake_ddp;
 namespace fs = std::filesystem;
@@ -40,13 +40,13 @@ class Folder {
 
 std::string sealed(std::string_view text) {
   try {
-    nlohmann::ordered_json manifest = records::parse_ordered_json(text);
+    nlohmann::ordered_json manifest = io::parse_ordered_json(text);
     if (!manifest.is_object()) return std::string(text);
     manifest.erase("checksum");
     const std::string body = manifest.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     manifest["checksum"] = ::crc32_z(0, reinterpret_cast<const Bytef*>(body.data()), body.size());
     return manifest.dump();
-  } catch (const base::FileError&) {
+  } catch (const core::FileError&) {
     return std::string(text);
   }
 }
@@ -62,12 +62,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::ofstream(checkpoint / "manifest.json", std::ios::binary) << sealed(input.substr(0, end));
   std::ofstream(checkpoint / "part", std::ios::binary) << input.substr(std::min(end + 1, size));
   return fuzz::read_or_refuse([&] {
-    const files::Manifest manifest = files::read_manifest(checkpoint.string());
-    for (const files::CheckpointFile& file : manifest.files)
+    const io::Manifest manifest = io::read_manifest(checkpoint.string());
+    for (const io::CheckpointFile& file : manifest.files)
       SD_CHECK((checkpoint / file.name).lexically_normal().parent_path() == checkpoint,
                "a path outside of the folder: " + file.name);
-    files::verify_checkpoint(checkpoint.string());
-    if (const records::Seal* seal = manifest.find("part"))
-      files::read_state_dict(records::read_sealed((checkpoint / "part").string(), *seal), "part");
+    io::verify_checkpoint(checkpoint.string());
+    if (const io::Seal* seal = manifest.find("part"))
+      io::read_state_dict(io::read_sealed((checkpoint / "part").string(), *seal), "part");
   });
 }

@@ -1,8 +1,8 @@
 // A process's Hello in the store, where anyone on the network may have written it.
 #include "fuzz.hpp"
 #include "roll.hpp"
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/error.hpp"
 
 using namespace snake_ddp;
 
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       SD_CHECK(dist::encode(dist::decode_hello(dist::encode(hello))) == dist::encode(hello),
                "changed on its way");
       dist::call_roll({"token", 0, 3, "host", 1, "build"}, {hello, hello});
-    } catch (const base::DistError&) {
+    } catch (const core::DistError&) {
     }
   });
 }

@@ -11,16 +11,16 @@
 #include <utility>
 #include <vector>
 
-#include "snake_ddp/base/each.hpp"
+#include "snake_ddp/core/each.hpp"
 
 namespace snake_ddp {
 
 /// The host goes this way while it lives.
 struct HostGoes {
-  explicit HostGoes(base::HostLoop way) { base::host_loop = std::move(way); }
+  explicit HostGoes(core::HostLoop way) { core::host_loop = std::move(way); }
   HostGoes(const HostGoes&) = delete;
   HostGoes& operator=(const HostGoes&) = delete;
-  ~HostGoes() { base::host_loop = {}; }
+  ~HostGoes() { core::host_loop = {}; }
 };
 
 inline void shuffled(std::int64_t count, const std::function<void(std::int64_t)>& work) {
@@ -31,12 +31,12 @@ inline void shuffled(std::int64_t count, const std::function<void(std::int64_t)>
 }
 
 /// As a device goes: through a grid, where each thread runs its index.
-inline base::HostLoop in_blocks_of(unsigned per_block) {
+inline core::HostLoop in_blocks_of(unsigned per_block) {
   return [per_block](std::int64_t count, const std::function<void(std::int64_t)>& work) {
-    const auto blocks = static_cast<unsigned>(base::blocks_of(count, per_block));
+    const auto blocks = static_cast<unsigned>(core::blocks_of(count, per_block));
     for (unsigned block = 0; block < blocks; ++block) {
       for (unsigned place = 0; place < per_block; ++place) {
-        const std::int64_t i = base::index_at(block, per_block, place);
+        const std::int64_t i = core::index_at(block, per_block, place);
         if (i < count) work(i);
       }
     }

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <string>
 
-#include "snake_ddp/nets/flat_parameters.hpp"
+#include "nets/flat_parameters.hpp"
 
 namespace named_tensors {
 

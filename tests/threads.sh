@@ -8,7 +8,7 @@ python=${SNAKE_DDP_PYTHON:-$PWD/.venv/bin/python3}
 export PATH=$(dirname "$python"):$PATH
 build=build/tsan
 cmake --preset tsan -DPython3_EXECUTABLE="$python" >/dev/null
-cmake --build $build --target snake_ddp test_dist test_train test_replay test_files test_learners test_rollout test_pretrain >&2
+cmake --build $build --target snake_ddp test_dist test_train test_io test_learners test_rollout test_pretrain >&2
 
 export TSAN_OPTIONS="suppressions=$PWD/tests/threads.supp:second_deadlock_stack=1:allocator_may_return_null=1:exitcode=66:${TSAN_OPTIONS:-}"
 scratch=$(mktemp -d)
@@ -28,8 +28,8 @@ expect() {  # CODE NAME COMMAND...
 
 # It forks, and ThreadSanitizer loses its way in a child of a process that has had threads: so first, in a process of its own.
 forks='runs that start together*'
-expect 0 "run folders of several processes" $build/tests/files/test_files "$forks"
-for room in dist train replay files learners rollout pretrain; do
+expect 0 "run folders of several processes" $build/tests/io/test_io "$forks"
+for room in dist train io learners rollout pretrain; do
   expect 0 "tests of $room" $build/tests/$room/test_$room "[unit]~$forks"
 done
 

@@ -10,13 +10,13 @@
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include "dist/build.hpp"
+#include "dist/context.hpp"
 #include "jobs.hpp"
-#include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/replay/buffer.hpp"
-#include "snake_ddp/running/build.hpp"
-#include "snake_ddp/train/plan.hpp"
+#include "learners/buffer.hpp"
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
+#include "train/plan.hpp"
 
 namespace snake_ddp::bench {
 namespace {
@@ -30,7 +30,7 @@ constexpr std::int64_t kFloats[] = {250,    500,     1'250,   2'500,   5'000,   
 // How many floats the learner's calls of `average` hold, in the order of one update.
 std::vector<std::int64_t> calls_of_an_update(const train::TrainOptions& o) {
   const auto learner = learners::make_learner(train::learner_options(train::Plan(o), at::kCPU));
-  const replay::Batch batch = replay::random_batch(learner->columns(), o.batch_size);
+  const learners::Batch batch = learners::random_batch(learner->columns(), o.batch_size);
   std::vector<std::int64_t> calls;
   learner->update(batch, [&](at::Tensor& gradient) { calls.push_back(gradient.numel()); });
   return calls;
@@ -93,7 +93,7 @@ nlohmann::json allreduce_job(const nlohmann::json& settings, const dist::World& 
   group.device = "cpu";
   group.backend = "gloo";
   group.timeout = group.join_timeout = std::chrono::seconds(60);
-  group.fingerprint = running::build_text();
+  group.fingerprint = dist::build_text();
   group.shared_memory = settings.at("shared_memory").get<bool>();
   dist::DistContext context(world, group);
   PlainGloo gloo(settings.at("store").get<std::string>(), world);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/dist/world.hpp"
+#include "dist/world.hpp"
 
 namespace snake_ddp::bench {
 

@@ -12,22 +12,22 @@
 #include <functional>
 #include <optional>
 
+#include "dist/context.hpp"
+#include "dist/gpus.hpp"
 #include "jobs.hpp"
+#include "learners/buffer.hpp"
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
+#include "nets/device_work.hpp"
+#include "nets/precision.hpp"
 #include "products.hpp"
-#include "snake_ddp/agents/curriculum.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/cuda/kernels.hpp"
-#include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/dist/gpus.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/nets/precision.hpp"
-#include "snake_ddp/play/turn.hpp"
-#include "snake_ddp/replay/buffer.hpp"
-#include "snake_ddp/rollout/collector.hpp"
-#include "snake_ddp/rollout/wanderers.hpp"
-#include "snake_ddp/train/plan.hpp"
-#include "snake_ddp/train/recorded.hpp"
+#include "rollout/collector.hpp"
+#include "rollout/random_boards.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/game/curriculum.hpp"
+#include "snake_ddp/play/board_step.hpp"
+#include "train/graph_capture.hpp"
+#include "train/plan.hpp"
 
 namespace snake_ddp::bench {
 namespace {
@@ -91,7 +91,7 @@ Call products_alone(const std::vector<Product>& products, at::Device device) {
 }
 
 double recorded_seconds(double seconds, at::Device device, const Call& call) {
-  train::Recorded recorded(device.is_cuda() ? train::cuda_graphs(device) : train::MakeRecording{});
+  train::GraphCapture recorded(device.is_cuda() ? train::cuda_graphs(device) : train::MakeDeviceGraph{});
   return seconds_of(seconds, device, [&] { recorded.run(call); });
 }
 
@@ -99,9 +99,9 @@ double recorded_seconds(double seconds, at::Device device, const Call& call) {
 
 at::Device device_named(const std::string& name) {
   if (name == "pieces") return at::kCPU;
-  if (dist::visible_gpus() == 0) throw base::UsageError("--device cuda: " + dist::why_no_gpu());
-  if (!cuda::kHaveKernels)
-    throw base::UsageError(
+  if (dist::visible_gpus() == 0) throw core::UsageError("--device cuda: " + dist::why_no_gpu());
+  if (!nets::kHaveKernels)
+    throw core::UsageError(
         "--device cuda, but this build has no kernels: CMake found no nvcc; install the wheels of "
         "launch/requirements-cuda.txt and build again");
   return {at::kCUDA, 0};
@@ -113,27 +113,27 @@ namespace {
 // is seen then.
 struct WholeStep {
   const char* algo;
-  encode::ObsKind kind;
+  game::ObsKind kind;
   const char *obs, *opponent;
 };
-constexpr WholeStep kWholeSteps[] = {{"ddpg", encode::ObsKind::k30, "30", "level2"},
-                                     {"dqn", encode::ObsKind::kView, "view", "territory"}};
+constexpr WholeStep kWholeSteps[] = {{"ddpg", game::ObsKind::k30, "30", "level2"},
+                                     {"dqn", game::ObsKind::kView, "view", "territory"}};
 
 Row whole_step(double seconds, std::int64_t boards, at::Device device, const WholeStep& w) {
   rollout::CollectorOptions options;
   options.num_envs = boards;
-  options.sight = {w.kind};
+  options.obs_spec = {w.kind};
   options.n_step = 3;
   options.mask_fatal = true;
   learners::LearnerOptions of_learner;
   of_learner.algo = w.algo;
-  of_learner.features = options.sight.features();
+  of_learner.features = options.obs_spec.features();
   of_learner.library_products = true;
   of_learner.device = device;
   const auto learner = learners::make_learner(of_learner);
-  const std::vector<replay::Column> columns = rollout::with_boards(learner->columns(), options.sight);
-  options.rivals.assign(static_cast<std::size_t>(boards), {agents::try_opponent(w.opponent).value()});
-  replay::Buffer replay(columns, boards * options.n_step, device);
+  const std::vector<learners::Column> columns = rollout::with_boards(learner->columns(), options.obs_spec);
+  options.rivals.assign(static_cast<std::size_t>(boards), {game::try_opponent(w.opponent).value()});
+  learners::Buffer replay(columns, boards * options.n_step, device);
   rollout::Collector collector(options, replay, nullptr, 20);
   const double step = recorded_seconds(seconds, device, [&] { collector.step(learner->policy()); });
 
@@ -159,10 +159,10 @@ std::vector<Row> measure_device_game(double seconds, const std::vector<std::int6
   const OwnStream stream(device);
   const double part = seconds / static_cast<double>(8 * board_counts.size());
   std::vector<Row> rows;
-  const play::Sight sight{encode::ObsKind::k30};
+  const play::ObsSpec obs_spec{game::ObsKind::k30};
   for (const std::int64_t boards : board_counts) {
     for (const bool observed : {false, true}) {
-      rollout::Wanderers game(boards, 1, observed ? &sight : nullptr, device);
+      rollout::RandomBoards game(boards, 1, observed ? &obs_spec : nullptr, device);
       const double step = seconds_of(part, device, [&] { game.step(); });
       at::Tensor copy = at::empty_like(game.boards()),
                  seen = observed ? at::empty_like(game.observations()) : at::Tensor();
@@ -190,7 +190,7 @@ std::vector<Row> measure_device_update(double seconds, std::vector<std::int64_t>
   if (!products.empty()) run["products"] = products;
   const train::TrainOptions settings = options_from(run);
   if (!learners::find_learner(settings.algo).cuda_graphs)
-    throw base::UsageError(fmt::format(
+    throw core::UsageError(fmt::format(
         "bench update --device: --algo {} has no updates that can be recorded; measure it with --device cpu",
         settings.algo));
   const train::Plan plan(settings);
@@ -204,7 +204,7 @@ std::vector<Row> measure_device_update(double seconds, std::vector<std::int64_t>
   std::vector<Row> rows;
   for (const std::int64_t batch_size : batch_sizes) {
     const auto learner = learners::make_learner(options);
-    const replay::Batch batch = replay::random_batch(learner->columns(), batch_size, device);
+    const learners::Batch batch = learners::random_batch(learner->columns(), batch_size, device);
     const auto update = [&] { learner->update(batch, [](at::Tensor&) {}); };
     const double eager = seconds_of(seconds / 3, device, update),
                  recorded = recorded_seconds(seconds / 3, device, update),

@@ -9,11 +9,11 @@
 #include <iterator>
 #include <string_view>
 
-#include "snake_ddp/agents/opponents.hpp"
-#include "snake_ddp/base/random.hpp"
-#include "snake_ddp/encode/observation.hpp"
+#include "snake_ddp/core/random.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/observation.hpp"
+#include "snake_ddp/game/opponents.hpp"
 
 namespace snake_ddp::bench {
 
@@ -122,7 +122,7 @@ double blocks_per_s(double seconds) {
   std::uint64_t stream = 0;
   std::uint32_t all = 0;
   const double result = rate(seconds, kBoards, [&] {
-    for (int b = 0; b < kBoards; ++b) all ^= base::random_block(1, stream++, 1, base::Purpose::kTest).word[0];
+    for (int b = 0; b < kBoards; ++b) all ^= core::random_block(1, stream++, 1, core::Purpose::kTest).word[0];
   });
   keep(&all);
   return result;
@@ -141,7 +141,7 @@ std::vector<Row> measure_game(double seconds) {
     skilled.step(
         [](const game::State& s, game::Actions& actions, std::uint64_t stream) {
           for (int team = 0; team < 2; ++team)
-            agents::act(agents::Opponent::kLevel4, s, team, actions, 1, stream);
+            game::act(game::Opponent::kLevel4, s, team, actions, 1, stream);
         },
         unseen);
   });
@@ -150,12 +150,12 @@ std::vector<Row> measure_game(double seconds) {
 }
 
 std::vector<Row> measure_encode(double seconds) {
-  const double part = seconds / (1 + 2 * std::size(encode::kObsKindNames));
+  const double part = seconds / (1 + 2 * std::size(game::kObsKindNames));
   std::vector<Row> rows;
   const double copies = copies_per_s(part);
-  for (const std::string_view name : encode::kObsKindNames) {
-    const encode::ObsKind kind = encode::try_obs_kind(name).value();
-    const auto size = game::kTeamSize * static_cast<std::size_t>(encode::obs_size(kind));
+  for (const std::string_view name : game::kObsKindNames) {
+    const game::ObsKind kind = game::try_obs_kind(name).value();
+    const auto size = game::kTeamSize * static_cast<std::size_t>(game::obs_size(kind));
     std::vector<float> out(kBoards * size);
     // The bound: writing as many floats, which stay in the cache, and nothing else.
     const double writes = rate(part / 2, kBoards, [&] {
@@ -166,13 +166,13 @@ std::vector<Row> measure_encode(double seconds) {
     const double seen = rate(
         part / 2, kBoards,
         [&] {
-          for (int b = 0; b < kBoards; ++b) encode::observe(kind, batch.states[b], 0, out.data() + b * size);
+          for (int b = 0; b < kBoards; ++b) game::observe(kind, batch.states[b], 0, out.data() + b * size);
           keep(out.data());
         },
         [&] { batch.step(as_drawn, unseen); });
     rows.push_back(row(fmt::format("observe_{}", name), seen, "boards/s", writes));
     const double both = rate(part, kBoards, [&] {
-      batch.step(as_drawn, [&](int b) { encode::observe(kind, batch.states[b], 0, out.data() + b * size); });
+      batch.step(as_drawn, [&](int b) { game::observe(kind, batch.states[b], 0, out.data() + b * size); });
       keep(out.data());
     });
     const double limit = 1 / (1 / writes + 1 / copies);
@@ -195,14 +195,14 @@ std::vector<Row> measure_opponents(double seconds) {
     }
     keep(&all);
   });
-  for (const agents::OpponentEntry& entry : agents::kOpponents) {
+  for (const game::OpponentEntry& entry : game::kOpponents) {
     Batch batch;
     game::Actions actions{};
     const double acts = rate(
         part, kBoards,
         [&] {
           for (int b = 0; b < kBoards; ++b) {
-            agents::act(entry.opponent, batch.states[b], 1, actions, 1, batch.streams[b]);
+            game::act(entry.opponent, batch.states[b], 1, actions, 1, batch.streams[b]);
             keep(&actions);
           }
         },

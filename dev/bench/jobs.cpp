@@ -15,12 +15,12 @@
 #include <cstring>
 #include <filesystem>
 
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/config/fields.hpp"
-#include "snake_ddp/dist/self_launch.hpp"
-#include "snake_ddp/records/atomic_file.hpp"
-#include "snake_ddp/records/file_error.hpp"
+#include "dist/self_launch.hpp"
+#include "io/atomic_file.hpp"
+#include "io/fields.hpp"
+#include "io/file_error.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/error.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves it to the program
 
@@ -31,14 +31,14 @@ cpu_set_t usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) != 0)
-    throw base::Error(base::kExitBug,
+    throw core::Error(core::kExitBug,
                       fmt::format("cannot read this process's cores: {}", std::strerror(errno)));
   return set;
 }
 
 void use_cores(const cpu_set_t& set) {
   if (sched_setaffinity(0, sizeof set, &set) != 0)
-    throw base::Error(base::kExitBug, fmt::format("cannot choose cores: {}", std::strerror(errno)));
+    throw core::Error(core::kExitBug, fmt::format("cannot choose cores: {}", std::strerror(errno)));
 }
 
 // A started process inherits the cores of the process that starts it.
@@ -62,7 +62,7 @@ class OnCores {
 pid_t start(const Job& job, const std::string& result_file) {
   std::error_code none;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", none).string();
-  if (none) throw records::file_error("read", "/proc/self/exe", none.value());
+  if (none) throw io::file_error("read", "/proc/self/exe", none.value());
   std::vector<std::string> line = {"bench",
                                    "--job",
                                    job.name,
@@ -85,7 +85,7 @@ pid_t start(const Job& job, const std::string& result_file) {
   const int error = posix_spawn(&pid, program.c_str(), &files, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&files);
   if (error != 0)
-    throw base::Error(base::kExitBug, fmt::format("cannot start another process: {}", std::strerror(error)));
+    throw core::Error(core::kExitBug, fmt::format("cannot start another process: {}", std::strerror(error)));
   return pid;
 }
 
@@ -99,7 +99,7 @@ void end_all(const std::vector<pid_t>& pids) {
 // Ends this process as soon as its parent is gone.
 void end_with(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(base::kExitBug);  // already
+  if (getppid() != parent) _exit(core::kExitBug);  // already
 }
 
 // Ends and collects what was started and not waited for.
@@ -112,7 +112,7 @@ struct Started {
 
 std::vector<nlohmann::json> run_jobs(const std::vector<Job>& jobs) {
   if (!dist::this_world(dist::Purpose::kOther).alone())
-    throw base::UsageError("this bench starts its own ranks: call it without torchrun or srun");
+    throw core::UsageError("this bench starts its own ranks: call it without torchrun or srun");
   const TemporaryFolder folder;
   const auto result_file = [&](std::size_t k) { return fmt::format("{}/result{}.json", folder.path(), k); };
   Started started;
@@ -124,11 +124,11 @@ std::vector<nlohmann::json> run_jobs(const std::vector<Job>& jobs) {
     }
     started.pids.erase(started.pids.begin());
     if (status != 0)
-      throw base::Error(base::kExitBug,
+      throw core::Error(core::kExitBug,
                         fmt::format("the bench's process \"{}\" {} {}; its output is above", jobs[k].name,
                                     WIFSIGNALED(status) ? "was killed by signal" : "returned",
                                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)));
-    results.push_back(nlohmann::json::parse(records::read_file(result_file(k))));
+    results.push_back(nlohmann::json::parse(io::read_file(result_file(k))));
   }
   return results;
 }
@@ -143,7 +143,7 @@ BusyNeighbours::BusyNeighbours(int count) {
     if (pid < 0) {
       const int error = errno;
       end_all(pids_);
-      throw base::Error(base::kExitBug, fmt::format("cannot start a busy process: {}", std::strerror(error)));
+      throw core::Error(core::kExitBug, fmt::format("cannot start a busy process: {}", std::strerror(error)));
     }
     pids_.push_back(pid);
   }
@@ -162,8 +162,8 @@ int do_job(JobAction action, int ranks, int parent, const std::string& settings,
     return dist::launch_local_ranks(ranks, again);
   }
   const nlohmann::json result = action(nlohmann::json::parse(settings), world);
-  if (world.rank == 0) records::write_json(result_file, result);
-  return base::kExitDone;
+  if (world.rank == 0) io::write_json(result_file, result);
+  return core::kExitDone;
 }
 
 std::vector<int> first_cores(int count) {
@@ -173,7 +173,7 @@ std::vector<int> first_cores(int count) {
     if (CPU_ISSET(static_cast<std::size_t>(core), &set)) cores.push_back(core);
   }
   if (static_cast<int>(cores.size()) < count)
-    throw base::UsageError(
+    throw core::UsageError(
         fmt::format("--ranks {} needs as many cores; this process may use {}", count, cores.size()));
   return cores;
 }
@@ -181,8 +181,8 @@ std::vector<int> first_cores(int count) {
 TemporaryFolder::TemporaryFolder() {
   std::error_code error;
   path_ = (std::filesystem::temp_directory_path(error) / "snake_ddp.bench.XXXXXX").string();
-  if (error) throw records::file_error("find the folder for temporary files", path_, error.value());
-  if (mkdtemp(path_.data()) == nullptr) throw records::file_error("make the folder", path_, errno);
+  if (error) throw io::file_error("find the folder for temporary files", path_, error.value());
+  if (mkdtemp(path_.data()) == nullptr) throw io::file_error("make the folder", path_, errno);
 }
 
 TemporaryFolder::~TemporaryFolder() {
@@ -192,14 +192,14 @@ TemporaryFolder::~TemporaryFolder() {
 
 nlohmann::json run_settings(const std::string& config_file) {
   train::TrainOptions options;
-  if (!config_file.empty()) options = train::options_of_file(records::read_file(config_file), config_file);
+  if (!config_file.empty()) options = train::options_of_file(io::read_file(config_file), config_file);
   train::check_together(options);
-  return config::to_json(train::fields(options));
+  return io::to_json(train::fields(options));
 }
 
 train::TrainOptions options_from(const nlohmann::json& settings) {
   train::TrainOptions options;
-  config::set_from_json(train::fields(options), settings, "the bench's settings");
+  io::set_from_json(train::fields(options), settings, "the bench's settings");
   return options;
 }
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/dist/world.hpp"
-#include "snake_ddp/train/options.hpp"
+#include "dist/world.hpp"
+#include "train/options.hpp"
 
 namespace snake_ddp::bench {
 
@@ -64,7 +64,7 @@ class TemporaryFolder {
 };
 
 /// Settings of a run as they travel to a job: the reference's schedule, or those of a configuration file.
-/// Throws      as records::read_file and config::set_from_json_text.
+/// Throws      as io::read_file and io::set_from_json_text.
 nlohmann::json run_settings(const std::string& config_file);
 train::TrainOptions options_from(const nlohmann::json& settings);
 

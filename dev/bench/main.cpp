@@ -8,8 +8,8 @@
 
 #include "benches.hpp"
 #include "jobs.hpp"
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/error.hpp"
 
 namespace snake_ddp::bench {
 namespace {
@@ -90,13 +90,13 @@ void print(const Rows& rows, bool as_json) {
       benches.push_back(
           {{"name", r.name}, {"value", r.value}, {"unit", r.unit}, {"limit", r.limit}, {"ratio", r.ratio}});
     }
-    base::print_result(fmt::format("{}\n", nlohmann::ordered_json{{"benches", benches}}.dump()));
+    core::print_result(fmt::format("{}\n", nlohmann::ordered_json{{"benches", benches}}.dump()));
     return;
   }
-  base::print_result(
+  core::print_result(
       fmt::format("{:<44} {:>14} {:<16} {:>14} {:>7}\n", "bench", "value", "unit", "limit", "ratio"));
   for (const Row& r : rows)
-    base::print_result(fmt::format("{:<44} {:>14.4g} {:<16} {:>14.4g} {:>7.3f}\n", r.name, r.value, r.unit,
+    core::print_result(fmt::format("{:<44} {:>14.4g} {:<16} {:>14.4g} {:>7.3f}\n", r.name, r.value, r.unit,
                                    r.limit, r.ratio));
 }
 
@@ -150,7 +150,7 @@ int run(int argc, char** argv) {
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return program.exit(e) == 0 ? base::kExitDone : base::kExitUsage;
+    return program.exit(e) == 0 ? core::kExitDone : core::kExitUsage;
   }
   for (const NamedJob& job : kJobs)
     if (line.job == job.name)
@@ -163,7 +163,7 @@ int run(int argc, char** argv) {
     rows.insert(rows.end(), more.begin(), more.end());
   }
   print(rows, line.json);
-  return base::kExitDone;
+  return core::kExitDone;
 }
 
 }  // namespace
@@ -173,8 +173,8 @@ int main(int argc, char** argv) {
   at::globalContext().setFlushDenormal(true);  // as snake_ddp does
   try {
     return snake_ddp::bench::run(argc, argv);
-  } catch (const snake_ddp::base::Error& e) {
-    snake_ddp::base::tell_error(fmt::format("bench: {}", e.what()));
+  } catch (const snake_ddp::core::Error& e) {
+    snake_ddp::core::tell_error(fmt::format("bench: {}", e.what()));
     return e.exit_code();
   }
 }

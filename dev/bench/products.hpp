@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "snake_ddp/learners/registry.hpp"
+#include "learners/registry.hpp"
 
 namespace snake_ddp::learners {
 class Learner;

@@ -7,21 +7,21 @@
 #include <functional>
 #include <memory>
 
-#include "snake_ddp/base/bf16.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/encode/mirror.hpp"
+#include "nets/mlp.hpp"
+#include "nets/net_mirror.hpp"
+#include "rollout/player.hpp"
+#include "snake_ddp/core/bf16.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/game/mirror.hpp"
 #include "snake_ddp/kernels/halves.hpp"
 #include "snake_ddp/kernels/products.hpp"
-#include "snake_ddp/nets/mlp.hpp"
-#include "snake_ddp/nets/net_mirror.hpp"
-#include "snake_ddp/rollout/player.hpp"
-#include "snake_ddp/search/mover.hpp"
+#include "snake_ddp/play/mover.hpp"
 
 namespace snake_ddp::bench {
 namespace {
 
 constexpr std::int64_t kGames = 64;
-constexpr std::size_t kChunk = search::kBoardsTogether * game::kSnakes;  // rows
+constexpr std::size_t kChunk = play::kBoardsTogether * game::kSnakes;  // rows
 
 // Boards of games between good teams, in no order.
 std::vector<game::State> played_boards() {
@@ -30,7 +30,7 @@ std::vector<game::State> played_boards() {
   options.watch = [&](std::int64_t number, const game::State& state) {
     if (!state.done() && (state.step() + number) % 25 == 0) boards.push_back(state);
   };
-  const play::MakeMover territory = play::scripted(agents::Opponent::kTerritory);
+  const play::MakeMover territory = play::scripted(game::Opponent::kTerritory);
   play::play_match(territory, territory, options);
   return boards;
 }
@@ -50,26 +50,26 @@ double fastest(double seconds, const std::function<void()>& call) {
 
 struct Champion {
   std::vector<game::State> boards = played_boards();
-  play::Sight sight{encode::ObsKind::kAhead};
-  search::QWeights net;
+  play::ObsSpec obs_spec{game::ObsKind::kAhead};
+  play::QWeights net;
   std::vector<float> rows;
 
   Champion() {
     // Like models/champion.pth.
-    const base::Mirror mirror = encode::mirror_of(sight.kind);
-    nets::Mlp fresh({sight.features(), 256, 4, true}, at::kCPU, nets::kQNetName);
+    const core::Mirror mirror = game::mirror_of(obs_spec.kind);
+    nets::Mlp fresh({obs_spec.features(), 256, 4, true}, at::kCPU, nets::kQNetName);
     fresh.init(1);
     nets::NetMirror(fresh, mirror).make_symmetric(fresh.parameters().flat());
     net = rollout::search_weights(fresh.named(), "bench");
-    search::fold(net, mirror.inputs);
+    play::fold(net, mirror.inputs);
     rows.resize(boards.size() * game::kSnakes * width());
   }
-  [[nodiscard]] std::size_t width() const { return static_cast<std::size_t>(sight.features()) + 1; }
+  [[nodiscard]] std::size_t width() const { return static_cast<std::size_t>(obs_spec.features()) + 1; }
 
   void encode() {
     float* out = rows.data();
     for (const game::State& state : boards)
-      for (int team = 0; team < 2; ++team, out += game::kTeamSize * width()) sight.write(state, team, out);
+      for (int team = 0; team < 2; ++team, out += game::kTeamSize * width()) obs_spec.write(state, team, out);
   }
   // The products of the three layers, without what is between them.
   void multiply(std::vector<float>& hidden, std::vector<float>& upper, std::vector<float>& q) const {
@@ -89,15 +89,15 @@ struct Champion {
 }  // namespace
 
 std::vector<Row> measure_search(double seconds, const std::string& products_in) {
-  if (products_in == "tf32") throw base::UsageError("--products tf32: searches compute in float32 or bf16");
-  if (products_in == "bf16") base::require_bf16();
+  if (products_in == "tf32") throw core::UsageError("--products tf32: searches compute in float32 or bf16");
+  if (products_in == "bf16") core::require_bf16();
   constexpr const char* kSearches[] = {"look1", "look4", "puct100"};
   const double part = seconds / 6;
   Champion bench;
-  if (products_in == "bf16") search::round_weights(bench.net);
+  if (products_in == "bf16") play::round_weights(bench.net);
   const auto teams = static_cast<double>(2 * bench.boards.size());
-  std::vector<search::Leaf> leaves(bench.boards.size());
-  search::Evaluator evaluator(bench.net, bench.sight, {});
+  std::vector<play::Leaf> leaves(bench.boards.size());
+  play::Evaluator evaluator(bench.net, bench.obs_spec, {});
   const double evaluations = teams * fastest(part, [&] { evaluator(bench.boards, leaves); });
   const double encodings = teams * fastest(part, [&] { bench.encode(); });
   std::vector<float> hidden(kChunk * 256), upper(hidden.size()), q(kChunk * game::kMoves);
@@ -110,17 +110,17 @@ std::vector<Row> measure_search(double seconds, const std::string& products_in) 
   const std::vector<std::uint64_t> games(block.size(), 0);
   std::vector<game::Actions> actions(block.size());
   for (const char* name : kSearches) {
-    const search::Player player{bench.net, {}, *search::try_spec(name)};
-    const auto mover = search::mover(std::make_shared<const search::Player>(player), bench.sight)(1);
+    const play::Searcher player{bench.net, {}, *play::try_spec(name)};
+    const auto mover = play::mover(std::make_shared<const play::Searcher>(player), bench.obs_spec)(1);
     std::size_t evaluated = 0;
     const double moves =
         static_cast<double>(block.size()) * fastest(part, [&] { mover->act(block, team, 0, actions, {}); });
     // What the search of one block evaluates, both teams of each board.
-    const search::Evaluate counting = [&](std::span<const game::State> b, std::span<search::Leaf> l) {
+    const play::Evaluate counting = [&](std::span<const game::State> b, std::span<play::Leaf> l) {
       evaluated += 2 * b.size();
       evaluator(b, l);
     };
-    search::choose(player, counting, block, team, 1, games, actions);
+    play::choose(player, counting, block, team, 1, games, actions);
     const double bound = evaluations * static_cast<double>(block.size()) / static_cast<double>(evaluated);
     rows.push_back({std::string("search_") + name, moves, "team moves/s", bound, moves / bound});
   }

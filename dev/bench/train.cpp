@@ -7,11 +7,11 @@
 #include <cmath>
 
 #include "jobs.hpp"
+#include "learners/learner.hpp"
 #include "session.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/train/loop.hpp"
-#include "snake_ddp/train/plan.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "train/loop.hpp"
+#include "train/plan.hpp"
 
 namespace snake_ddp::bench {
 namespace {
@@ -49,7 +49,7 @@ Pace paced_run(const nlohmann::json& settings, double seconds, const std::string
     if (first.updates == 0) begin = end, first = progress;
   });
   if (last.updates <= first.updates)
-    throw base::Error(base::kExitBug,
+    throw core::Error(core::kExitBug,
                       fmt::format("a run made {} updates in {:.1f} s, too few to measure: raise --seconds",
                                   last.updates, options.max_minutes * 60));
   return {std::chrono::duration<double>(end - begin).count(), static_cast<double>(last.steps - first.steps),
@@ -79,18 +79,18 @@ struct Parts {
 // weights. The run's folder is made, but nothing is saved.
 Parts time_parts(const train::TrainOptions& options, const dist::World& world, double seconds) {
   train::Session s(options, world, {}, std::chrono::minutes(1));
-  train::Arena& arena = *s.arena;
+  train::Pipeline& pipeline = *s.pipeline;
   const Turn turn = turn_of(s.o);
   std::vector<rollout::Episode> ended;
   const auto play = [&] {
     ended.clear();
-    arena.step(ended);
+    pipeline.step(ended);
   };
   const auto draw = [&] {
-    arena.draw();
+    pipeline.draw();
     ++s.counters.updates;
   };
-  const auto learn = [&] { arena.learn(s.averaging->lent()); };
+  const auto learn = [&] { pipeline.learn(s.averaging->reduce()); };
   const auto repeat = [&](std::int64_t times, const auto& what) {
     const Clock::time_point begin = Clock::now();
     for (std::int64_t i = 0; i < times; ++i) what();
@@ -98,7 +98,7 @@ Parts time_parts(const train::TrainOptions& options, const dist::World& world, d
     return train::seconds_since(begin) * 1e6 / static_cast<double>(turn.updates);
   };
 
-  while (!train::learns_from_rollouts(s.o) && arena.count().replay_size < s.o.batch_size) play();
+  while (!train::learns_from_rollouts(s.o) && pipeline.count().replay_size < s.o.batch_size) play();
   while (train::seconds_since(s.begin) < seconds) {
     repeat(turn.steps, play);
     repeat(turn.updates, [&] { draw(), learn(); });

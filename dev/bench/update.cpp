@@ -6,12 +6,12 @@
 #include <fmt/format.h>
 
 #include "jobs.hpp"
+#include "learners/buffer.hpp"
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
+#include "nets/precision.hpp"
 #include "products.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/nets/precision.hpp"
-#include "snake_ddp/replay/buffer.hpp"
-#include "snake_ddp/train/plan.hpp"
+#include "train/plan.hpp"
 
 namespace snake_ddp::bench {
 
@@ -33,7 +33,7 @@ std::vector<Row> measure_update(double seconds, std::vector<std::int64_t> batch_
   std::vector<Row> rows;
   for (const std::int64_t batch_size : batch_sizes) {
     const auto learner = learners::make_learner(options);
-    const replay::Batch batch = replay::random_batch(learner->columns(), batch_size);
+    const learners::Batch batch = learners::random_batch(learner->columns(), batch_size);
     const double update = median_us(seconds, [&] { learner->update(batch, [](at::Tensor&) {}); });
     const ProductsTime alone = time_of(seconds, products_of(options, *learner, batch_size));
     rows.push_back({fmt::format("{}_update_batch_{}", options.algo, batch_size), update, "us", alone.fastest,

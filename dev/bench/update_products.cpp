@@ -2,22 +2,22 @@
 
 #include <fmt/format.h>
 
-#include "snake_ddp/base/error.hpp"
+#include "learners/learner.hpp"
+#include "nets/mixer.hpp"
+#include "snake_ddp/core/error.hpp"
 #include "snake_ddp/game/state.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/nets/mixer.hpp"
 
 namespace snake_ddp::bench {
 namespace {
 
 using Products = std::vector<Product>;
 using Options = learners::LearnerOptions;
-constexpr std::int64_t kTeam = game::kTeamSize, kActions = game::kMoves;
+constexpr std::int64_t kTeamSize = game::kTeamSize, kActions = game::kMoves;
 
 // With the first two layers folded into one, as both paths of the learner have it.
 Products of_ddpg(const Options& o, std::int64_t batch) {
   Products all;
-  const std::int64_t rows = batch * kTeam, hidden = o.hidden_size, actor = o.features + 1,
+  const std::int64_t rows = batch * kTeamSize, hidden = o.hidden_size, actor = o.features + 1,
                      critic = o.features + 5;
   for (const std::int64_t in : {actor, critic}) {
     const std::int64_t out = in == actor ? 4 : 1;
@@ -40,7 +40,7 @@ Products of_ddpg(const Options& o, std::int64_t batch) {
 // Likewise the map from features to the gates of an LSTM's two directions.
 Products of_bicnet(const Options& o, std::int64_t batch) {
   Products all;
-  const std::int64_t rows = batch * kTeam, h = o.hidden_size, gates = 4 * h, actor = o.features + 1,
+  const std::int64_t rows = batch * kTeamSize, h = o.hidden_size, gates = 4 * h, actor = o.features + 1,
                      critic = o.features + 5;
   for (const std::int64_t in : {actor, critic}) {
     const std::int64_t out = in == actor ? 4 : 1;
@@ -83,14 +83,14 @@ Products of_mlp(const Options& o, std::int64_t forwards, std::int64_t rows) {
 
 // Online and target network. What mixes the values, a few numbers for each row, is no matrix product.
 void add_mixer(Products& all, const Options& o, std::int64_t rows) {
-  const nets::MixerShape shape{kTeam * (o.features + 1)};
+  const nets::MixerShape shape{kTeamSize * (o.features + 1)};
   add_layer(all, shape.state, (shape.agents + 3) * shape.embed, 2, rows, rows, /*first=*/true);
 }
 
 // Windows and what is seen after them, through both networks; the steps after the burn-in are learned from.
 Products of_gru(const Options& o, std::int64_t windows) {
   Products all;
-  const std::int64_t h = o.hidden_size, rows = windows * kTeam, seen = o.sequence_length + 1,
+  const std::int64_t h = o.hidden_size, rows = windows * kTeamSize, seen = o.sequence_length + 1,
                      learned = o.sequence_length - o.burn_in;
   add_layer(all, o.features, h, 2, seen * rows, learned * rows, /*first=*/true);
   add_layer(all, h, 3 * h, 2, seen * rows, learned * rows);
@@ -104,10 +104,10 @@ Products of_gru(const Options& o, std::int64_t windows) {
 
 // A Q-learner's kind of batches determines its network, and how often an update evaluates that.
 Products of_q_learner(const Options& o, learners::Feed feed, bool mixes, std::int64_t batch) {
-  if (feed == learners::Feed::kRollout) return of_mlp(o, 1, batch * kTeam);
+  if (feed == learners::Feed::kRollout) return of_mlp(o, 1, batch * kTeamSize);
   const std::int64_t windows = batch / o.sequence_length;
   // The online network values both observations, the target network the next one.
-  Products all = feed == learners::Feed::kWindows ? of_gru(o, windows) : of_mlp(o, 3, batch * kTeam);
+  Products all = feed == learners::Feed::kWindows ? of_gru(o, windows) : of_mlp(o, 3, batch * kTeamSize);
   if (mixes)
     add_mixer(all, o, feed == learners::Feed::kWindows ? windows * (o.sequence_length - o.burn_in) : batch);
   return all;
@@ -119,7 +119,7 @@ Products products_of(const Options& o, learners::Learner& learner, std::int64_t 
   const learners::LearnerEntry& entry = learners::find_learner(o.algo);
   if (o.algo == "ddpg") return of_ddpg(o, batch);
   if (o.algo == "bicnet") return of_bicnet(o, batch);
-  if (entry.actor) throw base::Bug(fmt::format("the update bench does not know the products of {}", o.algo));
+  if (entry.actor) throw core::Bug(fmt::format("the update bench does not know the products of {}", o.algo));
   const bool mixes = learner.exported_critic().front().first.starts_with("mixer.");
   return of_q_learner(o, entry.feed, mixes, batch);
 }

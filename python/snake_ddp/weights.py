@@ -34,7 +34,7 @@ _DTYPES = {
     "ByteStorage": "u1",
     "BoolStorage": "?",
 }
-# The program's reader, src/files/state_dict.cpp, has the same lists and refuses with the same words.
+# The program's reader, src/io/state_dict.cpp, has the same lists and refuses with the same words.
 _WRAPPERS = (
     "state_dict", "model_state_dict", "actor_state_dict", "policy_state_dict", "network_state_dict", "net_state_dict", "model",
     "actor", "policy", "network", "net", "module", "weights",

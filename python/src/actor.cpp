@@ -8,11 +8,11 @@
 
 namespace snake_ddp::python {
 
-base::AlignedFloats folded(const base::AlignedFloats& prev, const base::AlignedFloats& weight,
-                           const base::AlignedFloats& bias) {
+core::AlignedFloats folded(const core::AlignedFloats& prev, const core::AlignedFloats& weight,
+                           const core::AlignedFloats& bias) {
   const auto hidden = static_cast<std::int64_t>(bias.size()),
              rows = static_cast<std::int64_t>(prev.size()) / hidden;
-  base::AlignedFloats map(prev.size());
+  core::AlignedFloats map(prev.size());
   kernels::multiply(rows, hidden, hidden, {prev.data(), hidden, 1}, {weight.data(), hidden, 1}, map.data(),
                     hidden);
   float* last = map.data() + (rows - 1) * hidden;

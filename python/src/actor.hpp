@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "snake_ddp/base/aligned.hpp"
-#include "snake_ddp/nets/dense_shape.hpp"
+#include "nets/dense_shape.hpp"
+#include "snake_ddp/core/aligned.hpp"
 
 namespace snake_ddp::python {
 
@@ -12,14 +12,14 @@ namespace snake_ddp::python {
 struct Actor {
   std::int64_t features = 0, hidden = 0;
   nets::Head head = nets::Head::kSoftmax;
-  base::AlignedFloats map;                     // [features + 1, hidden], the last row is the bias
-  base::AlignedFloats last_weight, last_bias;  // [4, hidden], [4]
+  core::AlignedFloats map;                     // [features + 1, hidden], the last row is the bias
+  core::AlignedFloats last_weight, last_bias;  // [4, hidden], [4]
 };
 
 /// The first two layers' product.
 /// Shapes  prev [features + 1, hidden], the last row its bias; weight [hidden, hidden]; both transposed; bias [hidden].
-base::AlignedFloats folded(const base::AlignedFloats& prev, const base::AlignedFloats& weight,
-                           const base::AlignedFloats& bias);
+core::AlignedFloats folded(const core::AlignedFloats& prev, const core::AlignedFloats& weight,
+                           const core::AlignedFloats& bias);
 
 /// Shapes  rows [count, features + 1]; hidden: scratch, [count, actor.hidden]; out [count, 4].
 void forward(const Actor& actor, std::int64_t count, const float* rows, float* hidden, float* out);

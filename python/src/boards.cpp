@@ -8,11 +8,11 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/hash.hpp"
-#include "snake_ddp/encode/moves.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/hash.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/moves.hpp"
 #include "snake_ddp/game/position.hpp"
 
 namespace snake_ddp::python {
@@ -35,21 +35,21 @@ std::int64_t first_illegal(const Action* actions, std::int64_t count) {
          actions;
 }
 
-void write_rewards(encode::RewardRule rule, const game::State& after, const game::StepResult& result,
-                   int team, float* out) {
-  if (rule == encode::RewardRule::kScore) {
+void write_rewards(game::RewardRule rule, const game::State& after, const game::StepResult& result, int team,
+                   float* out) {
+  if (rule == game::RewardRule::kScore) {
     std::copy_n(result.reward + team * kTeamSize, kTeamSize, out);
     return;
   }
-  const int code = encode::score_code(after, team);
+  const int code = game::score_code(after, team);
   for (int i = 0; i < kTeamSize; ++i) {
     const int snake = team * kTeamSize + i;
-    out[i] = encode::shaped_reward(rule, after, snake, result.reward[snake], code);
+    out[i] = game::shaped_reward(rule, after, snake, result.reward[snake], code);
   }
 }
 
 void require(bool fits, const char* what) {
-  if (!fits) throw base::UsageError(fmt::format("not the state of a batch with these arguments: {}", what));
+  if (!fits) throw core::UsageError(fmt::format("not the state of a batch with these arguments: {}", what));
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ void require(bool fits, const char* what) {
 Autoreset autoreset_of(const std::string& name) {
   const auto at = std::find(kAutoresets.begin(), kAutoresets.end(), name);
   if (at == kAutoresets.end()) {
-    throw base::UsageError(
+    throw core::UsageError(
         fmt::format("autoreset is \"{}\", not one of: {}", name, fmt::join(kAutoresets, ", ")));
   }
   return static_cast<Autoreset>(at - kAutoresets.begin());
@@ -83,16 +83,16 @@ Boards::Boards(const Options& options)
     : options_(options),
       acting_(options.mix || options.team ? kTeamSize : kSnakes),
       seen_(options.observe_both ? kSnakes : acting_),
-      features_(options.obs ? encode::obs_size(*options.obs) : 0),
+      features_(options.obs ? game::obs_size(*options.obs) : 0),
       arrays_(std::make_shared<Arrays>()) {
   if (options.num_boards < 1 || options.num_boards > kMostBoards)
-    throw base::UsageError(fmt::format("num_boards is {}, not 1 to {}", options.num_boards, kMostBoards));
+    throw core::UsageError(fmt::format("num_boards is {}, not 1 to {}", options.num_boards, kMostBoards));
   if (options.episode_length < 1 || options.episode_length > game::kMaxSteps) {
-    throw base::UsageError(
+    throw core::UsageError(
         fmt::format("episode_length is {}, not 1 to {}", options.episode_length, game::kMaxSteps));
   }
   if (options.swap_sides && acting_ == kSnakes)
-    throw base::UsageError(
+    throw core::UsageError(
         "swap_sides is for games against an opponent; here the caller moves all six snakes");
   const auto n = static_cast<std::size_t>(options.num_boards);
   const auto floats = n * static_cast<std::size_t>(seen_ * features_);
@@ -133,7 +133,7 @@ void Boards::take_place(std::size_t board) {
   arrays_->sides[board] = options_.swap_sides && (board + games_[board]) % 2 == 0;
   if (options_.mix)
     scripts_[board] =
-        *agents::drawn(*options_.mix, seed_, static_cast<std::uint64_t>(numbers_[board])).rival.scripted;
+        *game::drawn(*options_.mix, seed_, static_cast<std::uint64_t>(numbers_[board])).rival.scripted;
 }
 
 // The settings that follow from the seed.
@@ -152,16 +152,16 @@ void Boards::start_game(std::size_t board) {
 
 void Boards::observe(std::size_t board, float* out) const {
   if (!options_.obs) return;
-  const encode::ObsKind kind = *options_.obs;
+  const game::ObsKind kind = *options_.obs;
   const game::State& state = arrays_->states[board];
   const int own = side(board);
   if (seen_ == kTeamSize) {
-    encode::observe(kind, state, own, out);
-  } else if (own == 0 && encode::is_view(kind)) {  // both teams in one call
-    encode::view::write_snakes(kind, state, 0, kSnakes, out, features_);
+    game::observe(kind, state, own, out);
+  } else if (own == 0 && game::is_view(kind)) {  // both teams in one call
+    game::view::write_snakes(kind, state, 0, kSnakes, out, features_);
   } else {
-    encode::observe(kind, state, own, out);
-    encode::observe(kind, state, 1 - own, out + kTeamSize * features_);
+    game::observe(kind, state, own, out);
+    game::observe(kind, state, 1 - own, out + kTeamSize * features_);
   }
 }
 
@@ -211,9 +211,10 @@ void Boards::ask_team() {
     return;
   }
   const auto draw = [&](std::size_t b) {
-    return base::random_block(
-        seed_, stream(b), static_cast<std::uint32_t>(states[b].step()) | (foes_[b] == 0 ? 0 : play::kTeamB),
-        base::Purpose::kAct);
+    return core::random_block(
+        seed_, stream(b),
+        static_cast<std::uint32_t>(states[b].step()) | (foes_[b] == 0 ? 0 : play::kTeamBStream),
+        core::Purpose::kAct);
   };
   choose(*options_.team, *passes_, states, foes_, draw, answers_);
 }
@@ -223,13 +224,13 @@ void Boards::step(const Action* actions) {
   const InUse in_use(*this);
   require_deal();
   if (const std::int64_t bad = first_illegal(actions, options_.num_boards * acting_); bad >= 0) {
-    throw base::UsageError(fmt::format("the action of snake {} on board {} is {}, not 0..3", bad % acting_,
+    throw core::UsageError(fmt::format("the action of snake {} on board {} is {}, not 0..3", bad % acting_,
                                        bad / acting_, actions[bad]));
   }
   if (options_.autoreset == Autoreset::kDisabled) {
     for (std::size_t b = 0; b < games_.size(); ++b)
       if (ended(b))
-        throw base::UsageError(
+        throw core::UsageError(
             fmt::format("the game on board {} has ended and autoreset is disabled: reset it first", b));
   }
   const bool asks_network = options_.team && !options_.team->script;
@@ -247,11 +248,11 @@ void Boards::step(const Action* actions) {
     const int own = side(b);
     game::Actions moves{};
     if (options_.mix) {
-      agents::act(scripts_[b], state, 1 - own, moves, seed_, stream(b));
+      game::act(scripts_[b], state, 1 - own, moves, seed_, stream(b));
     } else if (asks_network) {
       moves = answers_[b];
     } else if (options_.team) {
-      agents::act(*options_.team->script, state, 1 - own, moves, seed_, stream(b));
+      game::act(*options_.team->script, state, 1 - own, moves, seed_, stream(b));
     }
     std::transform(actions, actions + acting, moves.of + own * kTeamSize,
                    [](Action a) { return static_cast<std::uint8_t>(a); });
@@ -282,7 +283,7 @@ void Boards::open_moves(bool* out) const {
   require_deal();
   for (std::size_t b = 0; b < games_.size(); ++b) {
     for (int k = 0; k < acting_; ++k, out += kMoves) {
-      const unsigned open = encode::open_moves(arrays_->states[b], side(b) * kTeamSize + k);
+      const unsigned open = game::open_moves(arrays_->states[b], side(b) * kTeamSize + k);
       for (int d = 0; d < kMoves; ++d) out[d] = (open >> d & 1U) != 0;
     }
   }
@@ -299,8 +300,8 @@ std::string Boards::picture(std::int64_t board) const {
 std::uint64_t Boards::hash() const {
   const InUse in_use(*this);
   require_deal();
-  std::uint64_t all = base::kHashStart;
-  for (const game::State& state : arrays_->states) all = base::add_to_hash(all, game::hash(state));
+  std::uint64_t all = core::kHashStart;
+  for (const game::State& state : arrays_->states) all = core::add_to_hash(all, game::hash(state));
   return all;
 }
 

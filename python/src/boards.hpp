@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/agents/mix.hpp"
-#include "snake_ddp/encode/observation.hpp"
-#include "snake_ddp/encode/reward.hpp"
+#include "snake_ddp/game/mix.hpp"
+#include "snake_ddp/game/observation.hpp"
+#include "snake_ddp/game/reward.hpp"
 #include "snake_ddp/game/state.hpp"
-#include "snake_ddp/play/turn.hpp"
+#include "snake_ddp/play/board_step.hpp"
 #include "team.hpp"
 
 namespace snake_ddp::python {
@@ -27,11 +27,11 @@ Autoreset autoreset_of(const std::string& name);
 
 struct Options {
   std::int64_t num_boards = 1;
-  std::optional<encode::ObsKind> obs;  // empty: no observations
-  encode::RewardRule reward = encode::RewardRule::kScore;
+  std::optional<game::ObsKind> obs;  // empty: no observations
+  game::RewardRule reward = game::RewardRule::kScore;
   // The opponent of the caller's team: a script, drawn per game, or one team; with neither the caller moves all
   // snakes.
-  std::optional<agents::Mix> mix;
+  std::optional<game::Mix> mix;
   std::shared_ptr<const Team> team;
   int episode_length = game::kMaxSteps;
   Autoreset autoreset = Autoreset::kNextStep;
@@ -126,7 +126,7 @@ class Boards {
   int acting_, seen_, features_;
   std::shared_ptr<Arrays> arrays_;
   Outputs outputs_;
-  std::vector<agents::Opponent> scripts_;  // of the running games, with a mix
+  std::vector<game::Opponent> scripts_;    // of the running games, with a mix
   std::unique_ptr<Passes> passes_;         // for a team that is a network
   std::vector<game::Actions> answers_;     // of a team that is not scripted
   std::unique_ptr<play::Mover> searcher_;  // for a team that searches

@@ -17,12 +17,12 @@
 #include <cstring>
 
 #include "boards.hpp"
-#include "snake_ddp/agents/mix.hpp"
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/encode/bounds.hpp"
-#include "snake_ddp/encode/mirror.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
+#include "snake_ddp/game/bounds.hpp"
+#include "snake_ddp/game/mirror.hpp"
+#include "snake_ddp/game/mix.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "team.hpp"
 
@@ -42,36 +42,36 @@ using Floats = Given<const float>;
 
 constexpr const char* kNothing = "none";
 
-std::optional<encode::ObsKind> obs_of(const std::string& name, bool or_nothing) {
-  const auto kind = encode::try_obs_kind(name);
+std::optional<game::ObsKind> obs_of(const std::string& name, bool or_nothing) {
+  const auto kind = game::try_obs_kind(name);
   if (!kind && !(or_nothing && name == kNothing)) {
-    throw base::UsageError(fmt::format("obs is \"{}\", not one of: {}{}", name,
-                                       fmt::join(encode::kObsKindNames, ", "), or_nothing ? ", none" : ""));
+    throw core::UsageError(fmt::format("obs is \"{}\", not one of: {}{}", name,
+                                       fmt::join(game::kObsKindNames, ", "), or_nothing ? ", none" : ""));
   }
   return kind;
 }
 
-encode::RewardRule reward_of(const std::string& name) {
-  if (const auto rule = encode::try_reward_rule(name)) return *rule;
-  throw base::UsageError(fmt::format("reward is \"{}\", not one of: 2021, v1_1, v1_2, score", name));
+game::RewardRule reward_of(const std::string& name) {
+  if (const auto rule = game::try_reward_rule(name)) return *rule;
+  throw core::UsageError(fmt::format("reward is \"{}\", not one of: 2021, v1_1, v1_2, score", name));
 }
 
-agents::Mix mix_of(const std::string& text) {
+game::Mix mix_of(const std::string& text) {
   const auto refuse = [&] {
-    return base::UsageError(
+    return core::UsageError(
         fmt::format("opponent is \"{}\"; it can be one of {}; several of them by weight, such as "
                     "\"level2:0.7,territory:0.3\"; "
                     "\"none\"; or a Team",
-                    text, fmt::join(agents::opponent_names(), ", ")));
+                    text, fmt::join(game::opponent_names(), ", ")));
   };
   try {
-    agents::Mix mix = agents::parse_mix(text);
-    const bool scripted = std::all_of(mix.begin(), mix.end(), [](const agents::Share& share) {
+    game::Mix mix = game::parse_mix(text);
+    const bool scripted = std::all_of(mix.begin(), mix.end(), [](const game::Share& share) {
       return !share.league && share.rival.scripted;
     });
     if (mix.empty() || !scripted) throw refuse();
     return mix;
-  } catch (const base::UsageError&) {  // its message is about a flag
+  } catch (const core::UsageError&) {  // its message is about a flag
     throw refuse();
   }
 }
@@ -148,19 +148,19 @@ std::size_t count(std::int64_t n) { return static_cast<std::size_t>(n); }
 
 // ---- teams ---------------------------------------------------------------------------------------------------------
 
-base::AlignedFloats copied(const Floats& from, std::int64_t wanted, const char* what) {
+core::AlignedFloats copied(const Floats& from, std::int64_t wanted, const char* what) {
   SD_CHECK(static_cast<std::int64_t>(from.size()) == wanted, fmt::format("{}: {} floats", what, from.size()));
   return {from.data(), from.data() + from.size()};
 }
 
-play::Sight sight_of(const std::string& obs, int view_radius) {
+play::ObsSpec sight_of(const std::string& obs, int view_radius) {
   return {*obs_of(obs, false), view_radius, false};
 }
 
-search::Spec spec_of(const std::string& text) {
-  const auto spec = search::try_spec(text);
+play::SearchSpec spec_of(const std::string& text) {
+  const auto spec = play::try_spec(text);
   if (!spec)
-    throw base::UsageError(fmt::format("\"{}\" is not a search; there are {}", text, search::kSpecForms));
+    throw core::UsageError(fmt::format("\"{}\" is not a search; there are {}", text, play::kSpecForms));
   return *spec;
 }
 
@@ -170,9 +170,9 @@ std::shared_ptr<Team> q_team(const std::string& obs, int view_radius, const std:
                              const std::optional<std::string>& search, double rival_reward,
                              double reward_scale, double gamma) {
   auto team = std::make_shared<Team>();
-  team->sight = sight_of(obs, view_radius);
-  auto net = std::make_shared<search::QWeights>();
-  net->features = team->sight.features();
+  team->obs_spec = sight_of(obs, view_radius);
+  auto net = std::make_shared<play::QWeights>();
+  net->features = team->obs_spec.features();
   net->hidden = hidden;
   SD_CHECK(weights.size() == 3 && biases.size() == 3 && gains.size() == shifts.size() &&
                (gains.empty() || gains.size() == 2),
@@ -185,10 +185,10 @@ std::shared_ptr<Team> q_team(const std::string& obs, int view_radius, const std:
     net->layer[k].gain = copied(gains[k], out, "a norm's weight");
     net->layer[k].shift = copied(shifts[k], out, "a norm's bias");
   }
-  search::fold_if_symmetric(*net, encode::mirror_of(team->sight.kind));
+  play::fold_if_symmetric(*net, game::mirror_of(team->obs_spec.kind));
   if (search)
-    team->search = std::make_shared<const search::Player>(
-        search::Player{*net, {rival_reward, reward_scale, gamma}, spec_of(*search)});
+    team->search = std::make_shared<const play::Searcher>(
+        play::Searcher{*net, {rival_reward, reward_scale, gamma}, spec_of(*search)});
   team->q_net = std::move(net);
   return team;
 }
@@ -197,7 +197,7 @@ std::shared_ptr<Team> q_team(const std::string& obs, int view_radius, const std:
 constexpr std::size_t kBoardsPerCall = 1024;
 
 // `function(observations [n, 6, features], states [n, bytes])` returns float32 [n, 6, 4].
-search::Values called(const nb::callable& function, std::size_t features) {
+play::Values called(const nb::callable& function, std::size_t features) {
   // Evaluators are copied and destroyed without the GIL.
   const std::shared_ptr<const nb::callable> kept(new nb::callable(function), [](const nb::callable* p) {
     const nb::gil_scoped_acquire acquire;
@@ -224,14 +224,14 @@ std::shared_ptr<Team> team_of_values(const nb::callable& values, const std::opti
                                      const std::string& obs, double rival_reward, double reward_scale,
                                      double gamma) {
   auto team = std::make_shared<Team>();
-  team->sight = sight_of(obs, 0);
-  search::Spec spec;
-  spec.kind = search::Spec::Kind::kNone;
+  team->obs_spec = sight_of(obs, 0);
+  play::SearchSpec spec;
+  spec.kind = play::SearchSpec::Kind::kNone;
   if (search) spec = spec_of(*search);
   team->search =
-      std::make_shared<const search::Player>(search::Player{{}, {rival_reward, reward_scale, gamma}, spec});
-  team->values.emplace(called(values, count(team->sight.features())), team->sight, team->search->training,
-                       kBoardsPerCall);
+      std::make_shared<const play::Searcher>(play::Searcher{{}, {rival_reward, reward_scale, gamma}, spec});
+  team->values.emplace(called(values, count(team->obs_spec.features())), team->obs_spec,
+                       team->search->training, kBoardsPerCall);
   return team;
 }
 
@@ -240,13 +240,14 @@ std::shared_ptr<Team> actor_team(const std::string& obs, int view_radius, const 
                                  const Floats& post2_weight, const Floats& post2_bias, bool argmax,
                                  bool mask_fatal) {
   auto team = std::make_shared<Team>();
-  team->sight = sight_of(obs, view_radius);
+  team->obs_spec = sight_of(obs, view_radius);
   team->argmax = argmax;
   team->mask_fatal = mask_fatal;
   if (head != "softmax" && head != "tanh")
-    throw base::UsageError(fmt::format("head is \"{}\", not softmax or tanh", head));
-  const std::int64_t features = team->sight.features(), hidden = static_cast<std::int64_t>(post0_bias.size());
-  const base::AlignedFloats first = copied(prev, (features + 1) * hidden, "prev"),
+    throw core::UsageError(fmt::format("head is \"{}\", not softmax or tanh", head));
+  const std::int64_t features = team->obs_spec.features(),
+                     hidden = static_cast<std::int64_t>(post0_bias.size());
+  const core::AlignedFloats first = copied(prev, (features + 1) * hidden, "prev"),
                             second = copied(post0_weight, hidden * hidden, "post0_weight"),
                             bias = copied(post0_bias, hidden, "post0_bias");
   team->actor = std::make_shared<const Actor>(
@@ -261,13 +262,13 @@ nb::object moves(const Team& team, const nb::ndarray<nb::ro>& observations_, con
                  std::uint64_t seed) {
   const nb::ndarray<> observations(observations_), open(open_);
   if (team.script)
-    throw base::UsageError("a script sees boards, not observations: use moves_on with a batch's states");
+    throw core::UsageError("a script sees boards, not observations: use moves_on with a batch's states");
   if (team.search)
-    throw base::UsageError(
+    throw core::UsageError(
         fmt::format("a {} sees boards, not observations: use moves_on with a batch's states",
                     team.values ? "team of values" : "search"));
   const std::size_t n = observations.ndim() > 0 ? observations.shape(0) : 0,
-                    features = count(team.sight.features());
+                    features = count(team.obs_spec.features());
   check_array(observations, "observations", {nb::dtype<float>()}, "float32", {n, game::kTeamSize, features});
   check_array(open, "open_moves", {nb::dtype<bool>()}, "bool", {n, game::kTeamSize, game::kMoves});
   auto [out, array] = fresh<std::uint8_t>({n, game::kTeamSize});
@@ -281,19 +282,19 @@ nb::object moves(const Team& team, const nb::ndarray<nb::ro>& observations_, con
     const float* seen = from;
     for (std::size_t k = 0; k < boards * game::kTeamSize; ++k, from += features) {
       std::copy_n(from, features, row);
-      if (team.sight.view_radius > 0) encode::hide_far(team.sight.view_radius, row);
+      if (team.obs_spec.view_radius > 0) game::hide_far(team.obs_spec.view_radius, row);
       row += features;
       *row++ = 1.0F;
     }
     const float* values = passes.run(static_cast<std::int64_t>(boards));
     for (std::size_t k = first; k < first + boards; ++k) {
-      const base::RandomBlock draw = base::random_block(seed, k, 0, base::Purpose::kAct);
+      const core::RandomBlock draw = core::random_block(seed, k, 0, core::Purpose::kAct);
       for (int snake = 0; snake < game::kTeamSize;
            ++snake, values += game::kMoves, may += game::kMoves, seen += features) {
         unsigned bits = 0;
         for (unsigned d = 0; d < game::kMoves; ++d) bits |= (may[d] != 0 ? 1U : 0U) << d;
         if (!team.avoids_fatal() || bits == 0) bits = play::kAllMoves;
-        *out++ = move_of(team, encode::up_in(team.sight.kind, seen), values, bits, draw.word[snake]);
+        *out++ = move_of(team, game::up_in(team.obs_spec.kind, seen), values, bits, draw.word[snake]);
       }
     }
   }
@@ -306,7 +307,7 @@ std::vector<game::State> checked_states(const void* bytes, std::size_t boards) {
   const auto* from = static_cast<const std::uint8_t*>(bytes);
   for (std::size_t b = 0; b < boards; ++b, from += sizeof(game::State)) {
     if (const std::string fault = game::fault_of_image(from); !fault.empty())
-      throw base::UsageError(fmt::format("board {}: not a board of the game: {}", b, fault));
+      throw core::UsageError(fmt::format("board {}: not a board of the game: {}", b, fault));
     std::memcpy(&states[b], from, sizeof(game::State));
   }
   return states;
@@ -317,8 +318,8 @@ nb::object moves_on(const std::shared_ptr<Team>& team, const nb::ndarray<nb::ro>
   const nb::ndarray<> states(states_);
   const std::size_t n = states.ndim() > 0 ? states.shape(0) : 0;
   check_array(states, "states", {nb::dtype<std::uint8_t>()}, "uint8", {n, sizeof(game::State)});
-  if (side != 0 && side != 1) throw base::UsageError(fmt::format("side is {}, not 0 or 1", side));
-  if (first_game < 0) throw base::UsageError(fmt::format("first_game is {}, not 0 or more", first_game));
+  if (side != 0 && side != 1) throw core::UsageError(fmt::format("side is {}, not 0 or 1", side));
+  if (first_game < 0) throw core::UsageError(fmt::format("first_game is {}, not 0 or more", first_game));
   auto [out, array] = fresh<std::uint8_t>({n, game::kTeamSize});
   const nb::gil_scoped_release release;
   const std::vector<game::State> boards = checked_states(states.data(), n);
@@ -332,7 +333,7 @@ nb::object moves_on(const std::shared_ptr<Team>& team, const nb::ndarray<nb::ro>
 
 nb::dict evaluate(const std::shared_ptr<Team>& a, const std::shared_ptr<Team>& b, std::int64_t games,
                   std::uint64_t seed, bool swap_sides) {
-  if (games < 1) throw base::UsageError(fmt::format("games is {}, not 1 or more", games));
+  if (games < 1) throw core::UsageError(fmt::format("games is {}, not 1 or more", games));
   play::MatchOptions options;
   options.games = games;
   options.seed = seed;
@@ -402,7 +403,7 @@ void step(Boards& boards, const nb::ndarray<nb::ro>& actions_) {
 
 void deal(Boards& boards, std::optional<std::uint64_t> seed, const std::optional<nb::ndarray<nb::ro>>& mask) {
   if (seed && mask)
-    throw base::UsageError("a seed starts all boards over: reset with a seed or with a mask, not both");
+    throw core::UsageError("a seed starts all boards over: reset with a seed or with a mask, not both");
   const bool* where = nullptr;
   if (mask) {
     const nb::ndarray<> array(*mask);
@@ -458,7 +459,7 @@ template <class T>
 T item(const nb::dict& from, const char* key) {
   T value{};
   if (!from.contains(key) || !nb::try_cast<T>(from[key], value))
-    throw base::UsageError(
+    throw core::UsageError(
         fmt::format("not the state of a batch: \"{}\" is missing or of another type", key));
   return value;
 }
@@ -467,8 +468,8 @@ template <class T>
 std::vector<T> items(const nb::dict& from, const char* key) {
   const auto bytes = item<nb::bytes>(from, key);
   if (bytes.size() % sizeof(T) != 0)
-    throw base::UsageError(
-        fmt::format("not the state of a batch: \"{}\" has {}", key, base::counted(bytes.size(), "byte")));
+    throw core::UsageError(
+        fmt::format("not the state of a batch: \"{}\" has {}", key, core::counted(bytes.size(), "byte")));
   std::vector<T> values(bytes.size() / sizeof(T));
   std::copy_n(bytes.c_str(), bytes.size(), reinterpret_cast<char*>(values.data()));
   return values;
@@ -519,28 +520,28 @@ NB_MODULE(SD_MODULE, m) {
       "The level of the instruction set that this module is compiled for.");
   m.def("best_level", &best_level, "The highest level of the instruction set that this machine has.");
 
-  nb::object error = nb::exception<base::Error>(m, "Error");
+  nb::object error = nb::exception<core::Error>(m, "Error");
   error.attr("__doc__") = "A bug in snake_ddp: please report it.";
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
       std::rethrow_exception(p);
-    } catch (const base::UsageError& e) {
+    } catch (const core::UsageError& e) {
       PyErr_SetString(PyExc_ValueError, e.what());
-    } catch (const base::FileError& e) {
+    } catch (const core::FileError& e) {
       PyErr_SetString(PyExc_OSError, e.what());
     }
   });
 
-  m.def("opponents", &agents::opponent_names, "The names of the scripted opponents.");
+  m.def("opponents", &game::opponent_names, "The names of the scripted opponents.");
   m.def(
-      "obs_size", [](const std::string& obs) { return encode::obs_size(*obs_of(obs, false)); }, "obs"_a,
+      "obs_size", [](const std::string& obs) { return game::obs_size(*obs_of(obs, false)); }, "obs"_a,
       "How many features a snake sees: \"26\", \"30\", \"window\", \"view\", \"ahead\".\n\nThrows  "
       "ValueError for "
       "another name.");
   m.def(
       "bounds",
       [](const std::string& obs) {
-        const encode::Bounds b = encode::feature_bounds(*obs_of(obs, false));
+        const game::Bounds b = game::feature_bounds(*obs_of(obs, false));
         auto [low, lows] = fresh<float>({b.low.size()});
         auto [high, highs] = fresh<float>({b.high.size()});
         std::copy(b.low.begin(), b.low.end(), low);
@@ -554,12 +555,12 @@ NB_MODULE(SD_MODULE, m) {
   m.def(
       "mirror",
       [](const std::string& obs) {
-        const auto [inputs, outputs] = encode::mirror_of(*obs_of(obs, false));
+        const auto [inputs, outputs] = game::mirror_of(*obs_of(obs, false));
         auto [of, ofs] = fresh<std::int64_t>({inputs.size()});
         auto [sign, signs] = fresh<float>({inputs.size()});
         auto [move, moves] = fresh<std::int64_t>({outputs.size()});
-        for (const base::MirrorImage& image : inputs) *of++ = image.of, *sign++ = image.sign;
-        for (const base::MirrorImage& image : outputs) *move++ = image.of;
+        for (const core::MirrorImage& image : inputs) *of++ = image.of, *sign++ = image.sign;
+        for (const core::MirrorImage& image : outputs) *move++ = image.of;
         return nb::make_tuple(ofs, signs, moves);
       },
       "obs"_a,

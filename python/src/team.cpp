@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <array>
 
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/encode/moves.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/game/moves.hpp"
 
 namespace snake_ddp::python {
 namespace {
@@ -25,9 +25,9 @@ class NetworkMover final : public play::Mover {
     choose(
         *team_, passes_, boards, team,
         [&](std::size_t k) {
-          return base::random_block(seed_, static_cast<std::uint64_t>(first_game) + k,
+          return core::random_block(seed_, static_cast<std::uint64_t>(first_game) + k,
                                     static_cast<std::uint32_t>(boards[k].step() * 2 + team[k]),
-                                    base::Purpose::kAct);
+                                    core::Purpose::kAct);
         },
         actions);
   }
@@ -42,10 +42,10 @@ class NetworkMover final : public play::Mover {
 
 Team scripted_team(const std::string& name) {
   Team team;
-  team.script = agents::try_opponent(name);
+  team.script = game::try_opponent(name);
   if (!team.script) {
-    throw base::UsageError(
-        fmt::format("\"{}\" is not an opponent: {}", name, fmt::join(agents::opponent_names(), ", ")));
+    throw core::UsageError(
+        fmt::format("\"{}\" is not an opponent: {}", name, fmt::join(game::opponent_names(), ", ")));
   }
   return team;
 }
@@ -53,7 +53,7 @@ Team scripted_team(const std::string& name) {
 Passes::Passes(const Team& team)
     : q_net_(team.q_net),
       actor_(team.actor),
-      row_floats_(team.sight.features() + 1),
+      row_floats_(team.obs_spec.features() + 1),
       rows_(kBoards * kSeats * static_cast<std::size_t>(row_floats_)),
       values_(kBoards * kSeats * kValues) {
   SD_CHECK((q_net_ != nullptr) != (actor_ != nullptr), "a network");
@@ -63,7 +63,7 @@ Passes::Passes(const Team& team)
 const float* Passes::run(std::int64_t boards) {
   const std::int64_t rows = boards * game::kTeamSize;
   if (q_net_) {
-    search::forward(*q_net_, rows, rows_.data(), row_floats_, q_scratch_, values_.data());
+    play::forward(*q_net_, rows, rows_.data(), row_floats_, q_scratch_, values_.data());
   } else {
     forward(*actor_, rows, rows_.data(), hidden_.data(), values_.data());
   }
@@ -71,7 +71,7 @@ const float* Passes::run(std::int64_t boards) {
 }
 
 void choose(const Team& team, Passes& passes, std::span<const game::State> boards,
-            std::span<const std::uint8_t> sides, const std::function<base::RandomBlock(std::size_t)>& draw,
+            std::span<const std::uint8_t> sides, const std::function<core::RandomBlock(std::size_t)>& draw,
             std::span<game::Actions> actions) {
   const std::size_t row = kSeats * static_cast<std::size_t>(passes.row_floats());
   std::array<std::size_t, Passes::kBoards> place;
@@ -79,17 +79,17 @@ void choose(const Team& team, Passes& passes, std::span<const game::State> board
     std::size_t count = 0;
     for (; next < boards.size() && count < place.size(); ++next) {
       if (boards[next].done()) continue;
-      team.sight.write(boards[next], sides[next], passes.rows() + count * row);
+      team.obs_spec.write(boards[next], sides[next], passes.rows() + count * row);
       place[count++] = next;
     }
     const float* values = passes.run(static_cast<std::int64_t>(count));
     for (const std::size_t k : std::span(place).first(count)) {
-      const base::RandomBlock words = draw(k);
+      const core::RandomBlock words = draw(k);
       for (std::size_t snake = 0; snake < kSeats; ++snake, values += kValues) {
         const auto index = static_cast<int>(sides[k] * kSeats + snake);
-        const unsigned open = team.avoids_fatal() ? encode::open_moves(boards[k], index) : play::kAllMoves;
+        const unsigned open = team.avoids_fatal() ? game::open_moves(boards[k], index) : play::kAllMoves;
         actions[k].of[index] =
-            move_of(team, team.sight.up(boards[k], index), values, open, words.word[snake]);
+            move_of(team, team.obs_spec.up(boards[k], index), values, open, words.word[snake]);
       }
     }
   }
@@ -107,8 +107,8 @@ void act_in_blocks(play::Mover& mover, std::span<const game::State> boards,
 
 play::MakeMover mover_of(const std::shared_ptr<const Team>& team) {
   if (team->script) return play::scripted(*team->script);
-  if (team->values) return search::mover(team->search, *team->values);
-  if (team->search) return search::mover(team->search, team->sight);
+  if (team->values) return play::mover(team->search, *team->values);
+  if (team->search) return play::mover(team->search, team->obs_spec);
   return [team](std::uint64_t seed) { return std::make_unique<NetworkMover>(team, seed); };
 }
 

@@ -11,24 +11,24 @@
 #include <vector>
 
 #include "actor.hpp"
-#include "snake_ddp/agents/opponents.hpp"
-#include "snake_ddp/base/random.hpp"
+#include "snake_ddp/core/random.hpp"
+#include "snake_ddp/game/opponents.hpp"
 #include "snake_ddp/play/match.hpp"
-#include "snake_ddp/play/sight.hpp"
-#include "snake_ddp/search/mover.hpp"
+#include "snake_ddp/play/mover.hpp"
+#include "snake_ddp/play/obs_spec.hpp"
 
 namespace snake_ddp::python {
 
 /// Immutable after construction, so threads may share it. Exactly one of `script`, `q_net`, `actor` and `values` is set.
 struct Team {
-  std::optional<agents::Opponent> script;
-  std::shared_ptr<const search::QWeights> q_net;
+  std::optional<game::Opponent> script;
+  std::shared_ptr<const play::QWeights> q_net;
   std::shared_ptr<const Actor> actor;
-  std::optional<search::Evaluator> values;       // of moves, from the caller
-  std::shared_ptr<const search::Player> search;  // a Q-network's search, if it has one; always with `values`
-  play::Sight sight;                             // what the network reads
+  std::optional<play::Evaluator> values;         // of moves, from the caller
+  std::shared_ptr<const play::Searcher> search;  // a Q-network's search, if it has one; always with `values`
+  play::ObsSpec obs_spec;                        // what the network reads
   bool argmax = false;                           // an actor's most probable move; otherwise moves are sampled
-  bool mask_fatal = false;  // an actor makes no move of encode::fatal_moves; Q-networks never do
+  bool mask_fatal = false;  // an actor makes no move of game::fatal_moves; Q-networks never do
 
   [[nodiscard]] bool makes_best() const { return q_net != nullptr || argmax; }
   [[nodiscard]] bool avoids_fatal() const { return q_net != nullptr || mask_fatal; }
@@ -54,18 +54,18 @@ class Passes {
   const float* run(std::int64_t boards);
 
  private:
-  std::shared_ptr<const search::QWeights> q_net_;
+  std::shared_ptr<const play::QWeights> q_net_;
   std::shared_ptr<const Actor> actor_;
   std::int64_t row_floats_;
   std::vector<float> rows_, values_;
-  search::QScratch q_scratch_;
-  base::AlignedFloats hidden_;  // the actor's
+  play::QScratch q_scratch_;
+  core::AlignedFloats hidden_;  // the actor's
 };
 
 /// The moves of a team that is a network, as play::Mover::act, on any number of boards. `draw(k)` has the words by which moves on
 /// board k are sampled.
 void choose(const Team& team, Passes& passes, std::span<const game::State> boards,
-            std::span<const std::uint8_t> sides, const std::function<base::RandomBlock(std::size_t)>& draw,
+            std::span<const std::uint8_t> sides, const std::function<core::RandomBlock(std::size_t)>& draw,
             std::span<game::Actions> actions);
 
 /// As play::Mover::act, on any number of boards.
@@ -73,13 +73,13 @@ void act_in_blocks(play::Mover& mover, std::span<const game::State> boards,
                    std::span<const std::uint8_t> sides, std::int64_t first_game,
                    std::span<game::Actions> actions);
 
-/// The direction that a snake takes after a network's outputs; `up` as play::Sight::up.
+/// The direction that a snake takes after a network's outputs; `up` as play::ObsSpec::up.
 inline std::uint8_t move_of(const Team& team, int up, const float* values, unsigned open,
                             std::uint32_t draw) {
   float by_direction[game::kMoves];
-  encode::to_directions(up, values, by_direction);
+  game::to_directions(up, values, by_direction);
   return team.makes_best() ? play::best_move(by_direction, open)
-                           : play::sampled_move(by_direction, base::unit_float(draw), open);
+                           : play::sampled_move(by_direction, core::unit_float(draw), open);
 }
 
 /// The team as a player for matches, as in `snake_ddp eval`.

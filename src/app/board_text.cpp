@@ -1,4 +1,4 @@
-#include "snake_ddp/app/board_text.hpp"
+#include "app/board_text.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -6,8 +6,8 @@
 #include <chrono>
 #include <thread>
 
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/printable.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/printable.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -47,8 +47,7 @@ std::string board_text(const Moment& moment, bool colour) {
     const std::vector<int>& body = moment.board.snakes[i];
     for (std::size_t k = body.size(); k-- > 0;) {  // the head last, on top
       const int direction = moment.board.directions[i];
-      const char looks =
-          direction == records::kUnknown ? kSmall[i] : kArrows[static_cast<std::size_t>(direction)];
+      const char looks = direction == io::kUnknown ? kSmall[i] : kArrows[static_cast<std::size_t>(direction)];
       const std::string head{game::letter(static_cast<int>(i)), looks};
       cells[static_cast<std::size_t>(body[k])] = {k == 0 ? head : std::string(2, kSmall[i]),
                                                   kTeamColour[i / game::kTeamSize]};
@@ -84,21 +83,21 @@ std::string board_text(const Moment& moment, bool colour) {
 
 void show_moment(const Moment& moment, double per_second) {
   if (::isatty(STDOUT_FILENO) == 0) {
-    base::print_result(fmt::format("{}\n", board_text(moment, false)));
+    core::print_result(fmt::format("{}\n", board_text(moment, false)));
     return;
   }
   std::string text = board_text(moment, true);
   for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 4)
     text.replace(at, 1, "\x1b[K\n");
-  base::draw(fmt::format("{}{}\x1b[J", moment.step == 0 ? "\x1b[2J\x1b[H" : "\x1b[H", text));
+  core::draw(fmt::format("{}{}\x1b[J", moment.step == 0 ? "\x1b[2J\x1b[H" : "\x1b[H", text));
   std::this_thread::sleep_for(std::chrono::duration<double>(1 / per_second));
 }
 
-void show_game(const records::RecordedGame& game, double per_second) {
+void show_game(const io::RecordedGame& game, double per_second) {
   std::array<int, 2> scores{};
   int count = 0;
   show_moment({game.start, game.names, scores, count, {}}, per_second);
-  for (const records::RecordedStep& step : game.steps) {
+  for (const io::RecordedStep& step : game.steps) {
     for (std::size_t i = 0; i < game::kSnakes; ++i) scores[i / game::kTeamSize] += step.reward[i];
     show_moment({step.after, game.names, scores, ++count, step.hit}, per_second);
   }

@@ -13,36 +13,36 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/agents/opponents.hpp"
-#include "snake_ddp/app/board_text.hpp"
-#include "snake_ddp/app/command_line.hpp"
-#include "snake_ddp/app/ladder.hpp"
-#include "snake_ddp/app/progress.hpp"
-#include "snake_ddp/app/team.hpp"
-#include "snake_ddp/base/bf16.hpp"
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/hash.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/data/board_set.hpp"
-#include "snake_ddp/data/import.hpp"
-#include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/dist/world.hpp"
+#include "app/board_text.hpp"
+#include "app/command_line.hpp"
+#include "app/ladder.hpp"
+#include "app/progress.hpp"
+#include "app/team.hpp"
+#include "dist/build.hpp"
+#include "dist/context.hpp"
+#include "dist/ranks.hpp"
+#include "dist/signals.hpp"
+#include "dist/world.hpp"
+#include "io/atomic_file.hpp"
+#include "io/folders.hpp"
+#include "io/game_log.hpp"
+#include "nets/precision.hpp"
+#include "pretrain/board_set.hpp"
+#include "pretrain/import.hpp"
+#include "snake_ddp/core/bf16.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/hash.hpp"
+#include "snake_ddp/core/text.hpp"
+#include "snake_ddp/game/opponents.hpp"
 #include "snake_ddp/game/position.hpp"
-#include "snake_ddp/nets/precision.hpp"
 #include "snake_ddp/play/elo.hpp"
-#include "snake_ddp/records/atomic_file.hpp"
-#include "snake_ddp/records/folders.hpp"
-#include "snake_ddp/records/game_log.hpp"
-#include "snake_ddp/running/build.hpp"
-#include "snake_ddp/running/ranks.hpp"
-#include "snake_ddp/running/signals.hpp"
-#include "snake_ddp/train/judge.hpp"
+#include "train/judge.hpp"
 
 namespace snake_ddp::app {
 namespace {
 
-struct EvalLine {
+struct EvalArgs {
   std::string team_a, team_b;
   std::vector<std::string> ladder;
   std::string anchor;
@@ -64,60 +64,60 @@ struct EvalLine {
 };
 
 /// The teams' names in the picture of a board.
-std::array<std::string, 2> names_of(const EvalLine& line, std::int64_t game) {
+std::array<std::string, 2> names_of(const EvalArgs& line, std::int64_t game) {
   std::array<std::string, 2> names{line.team_a, line.team_b};
   if (line.swap_sides && game % 2 == 1) std::swap(names[0], names[1]);
   return names;
 }
 
-std::string file_of(const EvalLine& line, std::int64_t game) {
+std::string file_of(const EvalArgs& line, std::int64_t game) {
   return fmt::format("{}/game_{:0{}}.json", line.record, game, std::to_string(line.games - 1).size());
 }
 
 using Games = std::vector<std::int64_t>;
 
-/// The same for the same games with any number of ranks, never 0.
-std::uint64_t recording_id(const EvalLine& line) {
-  return base::add_to_hash(base::kHashStart,
+/// Depends on the games alone, not on the number of ranks; never 0.
+std::uint64_t recording_id(const EvalArgs& line) {
+  return core::add_to_hash(core::kHashStart,
                            fmt::format("{}\n{}\n{} {} {} {} {}", line.team_a, line.team_b, line.games,
                                        line.seed, line.swap_sides, line.explain, line.board_interval)) |
          1U;
 }
 
-std::string recording_text(const EvalLine& line) { return fmt::format("{:016x}", recording_id(line)); }
+std::string recording_text(const EvalArgs& line) { return fmt::format("{:016x}", recording_id(line)); }
 
 /// Where a rank's boards go. The first one's path is exactly the given one.
 std::string boards_path(const std::filesystem::path& path, int rank) {
   if (rank == 0) return path.string();
   return std::filesystem::path(path)
-      .replace_filename(fmt::format("{}_{}{}", path.stem().string(), rank, data::kBoardSetEnding))
+      .replace_filename(fmt::format("{}_{}{}", path.stem().string(), rank, pretrain::kBoardSetEnding))
       .string();
 }
 
 /// The recordings that this one replaces.
 struct Replaced {
   std::vector<std::string> games;  // of --record
-  data::Recording boards;          // of --record_boards; of one rank unless it says more
+  pretrain::Recording boards;      // of --record_boards; of one rank unless it says more
 };
 
 /// Throws  UsageError if this one would be mixed with games of others, or replace some.
-Replaced replaced_by(const EvalLine& line, int ranks) {
+Replaced replaced_by(const EvalArgs& line, int ranks) {
   namespace fs = std::filesystem;
   Replaced replaced;
   std::error_code none;
   if (!line.record.empty()) {
     const auto refuse = [&](const std::string& what) {
-      return base::UsageError(
+      return core::UsageError(
           fmt::format("--record {}: {}: pretrain would learn from both. Name another folder, or "
                       "move them away",
                       line.record, what));
     };
     std::string earlier;
-    for (const std::string& file : data::records_in(line.record)) {
+    for (const std::string& file : pretrain::records_in(line.record)) {
       if (!fs::is_regular_file(file, none)) continue;
-      const std::string id = records::recording_of(file);
+      const std::string id = io::recording_of(file);
       const bool is_kept = !fs::path(file).filename().string().starts_with("game_");  // by its user
-      if (id.empty() ? file.ends_with(data::kBoardSetEnding) || records::holds_games(file) : is_kept)
+      if (id.empty() ? file.ends_with(pretrain::kBoardSetEnding) || io::holds_games(file) : is_kept)
         throw refuse(fmt::format("{} has games that eval --record did not write under this name", file));
       if (id.empty()) continue;
       if (!earlier.empty() && id != earlier)
@@ -130,20 +130,20 @@ Replaced replaced_by(const EvalLine& line, int ranks) {
   const fs::path folder = fs::path(line.record_boards).parent_path();
   if (!line.record.empty() &&
       fs::weakly_canonical(folder.empty() ? "." : folder, none) == fs::weakly_canonical(line.record, none)) {
-    throw base::UsageError(
+    throw core::UsageError(
         fmt::format("--record_boards {}: this is the folder of --record: pretrain would learn from each game "
                     "twice. Name another folder",
                     line.record_boards));
   }
-  replaced.boards = data::recording_of(line.record_boards);
+  replaced.boards = pretrain::recording_of(line.record_boards);
   for (int rank = 1; rank < ranks; ++rank) {
     const std::string path = boards_path(line.record_boards, rank);
-    const data::Recording found = data::recording_of(path);
+    const pretrain::Recording found = pretrain::recording_of(path);
     // A recording that was interrupted has no file of the first rank yet.
     const bool own = found.id == recording_id(line) && found.rank == rank;
     if (fs::exists(path, none) && !own &&
-        found != data::Recording{replaced.boards.id, rank, replaced.boards.ranks})
-      throw base::UsageError(
+        found != pretrain::Recording{replaced.boards.id, rank, replaced.boards.ranks})
+      throw core::UsageError(
           fmt::format("--record_boards {}: rank {} would replace {}, which does not belong to the recording "
                       "{}. Name another file, or move it away",
                       line.record_boards, rank, path, line.record_boards));
@@ -152,31 +152,32 @@ Replaced replaced_by(const EvalLine& line, int ranks) {
 }
 
 /// What this recording has replaced under other names, once it is complete.
-void remove_rest(const EvalLine& line, int ranks, const Replaced& replaced) {
+void remove_rest(const EvalArgs& line, int ranks, const Replaced& replaced) {
   std::error_code ignored;
   std::size_t games = 0;
   for (const std::string& file : replaced.games) {
-    if (records::recording_of(file) != recording_text(line))
+    if (io::recording_of(file) != recording_text(line))
       games += std::filesystem::remove(file, ignored) ? 1U : 0U;
   }
   if (games > 0)
-    base::tell_error(
-        fmt::format("removed {} of an earlier recording from {}", base::counted(games, "game"), line.record));
+    core::tell_error(
+        fmt::format("removed {} of an earlier recording from {}", core::counted(games, "game"), line.record));
   for (int rank = ranks; rank < replaced.boards.ranks; ++rank) {
     const std::string path = boards_path(line.record_boards, rank);
-    if (data::recording_of(path) == data::Recording{replaced.boards.id, rank, replaced.boards.ranks} &&
+    if (pretrain::recording_of(path) ==
+            pretrain::Recording{replaced.boards.id, rank, replaced.boards.ranks} &&
         std::filesystem::remove(path, ignored))
-      base::tell_error(fmt::format("removed {}, of an earlier recording by more ranks", path));
+      core::tell_error(fmt::format("removed {}, of an earlier recording by more ranks", path));
   }
 }
 
 /// Writes each game to `line.record`; with --explain including the teams' reasons. Returns the numbers of those that team a has
 /// lost so far.
-std::shared_ptr<const Games> record_games(const EvalLine& line, play::MatchOptions& match) {
-  records::make_folders(line.record);
-  records::check_output(file_of(line, 0));
+std::shared_ptr<const Games> record_games(const EvalArgs& line, play::MatchOptions& match) {
+  io::make_folders(line.record);
+  io::check_output(file_of(line, 0));
   auto lost = std::make_shared<Games>();
-  const auto running = std::make_shared<std::map<std::int64_t, records::RecordedGame>>();
+  const auto running = std::make_shared<std::map<std::int64_t, io::RecordedGame>>();
   const auto reasons = std::make_shared<std::map<std::int64_t, std::array<play::Reasons, 2>>>();
   if (line.explain) {
     match.on_reasons = [=](std::int64_t number, int team, const play::Reasons& why) {
@@ -186,7 +187,7 @@ std::shared_ptr<const Games> record_games(const EvalLine& line, play::MatchOptio
   match.watch = [=, before = match.watch](std::int64_t number, const game::State& state) {
     if (before) before(number, state);
     if (state.step() > 1) return;
-    records::RecordedGame record = records::begin_record(state);
+    io::RecordedGame record = io::begin_record(state);
     record.names = names_of(line, number);
     record.recording = recording_text(line);
     running->emplace(number, std::move(record));
@@ -195,10 +196,10 @@ std::shared_ptr<const Games> record_games(const EvalLine& line, play::MatchOptio
                                               const game::StepResult& result, const game::State& after) {
     if (before) before(number, actions, result, after);
     const auto record = running->find(number);
-    records::add_step(record->second, actions, result, after);
+    io::add_step(record->second, actions, result, after);
     if (line.explain) record->second.steps.back().reasons = std::exchange((*reasons)[number], {});
     if (!after.done()) return;
-    records::write_file_soon(file_of(line, number), records::game_log_text(record->second));
+    io::write_file_soon(file_of(line, number), io::game_log_text(record->second));
     running->erase(record);
     const int a = line.swap_sides && number % 2 == 1 ? 1 : 0;
     if (after.team_return(a) < after.team_return(1 - a)) lost->push_back(number);
@@ -207,7 +208,7 @@ std::shared_ptr<const Games> record_games(const EvalLine& line, play::MatchOptio
 }
 
 /// The files of all ranks' games that team a lost, in their order.
-std::vector<std::string> gathered(const EvalLine& line, const Games& lost, dist::DistContext& context) {
+std::vector<std::string> gathered(const EvalArgs& line, const Games& lost, dist::DistContext& context) {
   Games all;
   for (const std::string& ranks : context.gather(nlohmann::json(lost).dump(), context.deadline()))
     for (const auto& game : nlohmann::json::parse(ranks)) all.push_back(game.get<std::int64_t>());
@@ -218,12 +219,12 @@ std::vector<std::string> gathered(const EvalLine& line, const Games& lost, dist:
 }
 
 /// Writes boards of each game to a set. With several ranks each writes its own.
-std::shared_ptr<data::BoardSetWriter> record_boards(const EvalLine& line, int rank, int ranks,
-                                                    play::MatchOptions& match) {
+std::shared_ptr<pretrain::BoardSetWriter> record_boards(const EvalArgs& line, int rank, int ranks,
+                                                        play::MatchOptions& match) {
   const std::filesystem::path path = boards_path(line.record_boards, rank);
-  if (path.has_parent_path()) records::make_folders(path.parent_path().string());
-  const auto writer = std::make_shared<data::BoardSetWriter>(
-      path.string(), line.board_interval, data::Recording{recording_id(line), rank, ranks});
+  if (path.has_parent_path()) io::make_folders(path.parent_path().string());
+  const auto writer = std::make_shared<pretrain::BoardSetWriter>(
+      path.string(), line.board_interval, pretrain::Recording{recording_id(line), rank, ranks});
   const auto running = std::make_shared<std::map<std::int64_t, std::vector<game::State>>>();
   match.watch = [=, interval = line.board_interval, before = match.watch](std::int64_t number,
                                                                           const game::State& state) {
@@ -240,8 +241,8 @@ std::shared_ptr<data::BoardSetWriter> record_boards(const EvalLine& line, int ra
 }
 
 /// Shows the first game as it is played.
-void watch_game(const EvalLine& line, play::MatchOptions& match) {
-  const auto show = [=](const game::State& state, const records::PerSnake& hit) {
+void watch_game(const EvalArgs& line, play::MatchOptions& match) {
+  const auto show = [=](const game::State& state, const io::PerSnake& hit) {
     const game::Position position = game::position_of(state);
     show_moment({position, names_of(line, 0), position.returns, state.step() - 1, hit}, line.speed);
   };
@@ -250,7 +251,7 @@ void watch_game(const EvalLine& line, play::MatchOptions& match) {
   };
   match.on_step = [show](std::int64_t number, const game::Actions&, const game::StepResult& result,
                          const game::State& after) {
-    records::PerSnake hit{};
+    io::PerSnake hit{};
     std::copy(std::begin(result.hit), std::end(result.hit), hit.begin());
     if (number == 0) show(after, hit);
   };
@@ -274,10 +275,10 @@ void print_deaths(const play::MatchResult& r) {
     return static_cast<double>(sum) / static_cast<double>(r.games);
   };
   const auto row = [&](std::string_view text, play::DeathSums::Sum a, play::DeathSums::Sum b) {
-    base::print_result(fmt::format("{:<30}{:>8.2f}{:>8.2f}{:>12.2f}{:>8.2f}\n", text, a_game(a.deaths),
+    core::print_result(fmt::format("{:<30}{:>8.2f}{:>8.2f}{:>12.2f}{:>8.2f}\n", text, a_game(a.deaths),
                                    a_game(a.length), a_game(b.deaths), a_game(b.length)));
   };
-  base::print_result(
+  core::print_result(
       fmt::format("{:<30}{:>16}{:>20}\n", "died of, per game", "team a: length", "team b: length"));
   for (const play::DeathGroup& group : play::kDeathGroups)
     row(group.text, r.deaths_a.group(group.name), r.deaths_b.group(group.name));
@@ -285,7 +286,7 @@ void print_deaths(const play::MatchResult& r) {
   row(fmt::format("of these after step {}", play::kLastEarlyStep), r.deaths_a.total(1), r.deaths_b.total(1));
 }
 
-void print(const EvalLine& line, const play::MatchResult& r, double steps_per_second,
+void print(const EvalArgs& line, const play::MatchResult& r, double steps_per_second,
            const std::vector<std::string>& lost) {
   if (line.json) {
     nlohmann::ordered_json out = result_json(r);
@@ -293,26 +294,26 @@ void print(const EvalLine& line, const play::MatchResult& r, double steps_per_se
     out["deaths_b"] = json_of(r.deaths_b);
     out["steps_per_second"] = steps_per_second;
     if (!line.record.empty()) out["lost"] = lost;
-    base::print_result(fmt::format("{}\n", out.dump()));
+    core::print_result(fmt::format("{}\n", out.dump()));
     return;
   }
   const play::Interval ci = play::wilson_interval(r.wins, r.games);
-  base::print_result(fmt::format("{} against {}: {}, {} won, {} drawn, {} lost\n", line.team_a, line.team_b,
-                                 base::counted(r.games, "game"), r.wins, r.draws, r.losses));
-  base::print_result(fmt::format(
+  core::print_result(fmt::format("{} against {}: {}, {} won, {} drawn, {} lost\n", line.team_a, line.team_b,
+                                 core::counted(r.games, "game"), r.wins, r.draws, r.losses));
+  core::print_result(fmt::format(
       "win rate {:.1f} % (95 % interval {:.1f} to {:.1f}), mean score {:.2f} : {:.2f}, {:.0f} steps/s\n",
       100 * r.win_rate(), 100 * ci.low, 100 * ci.high, r.mean_a(), r.mean_b(), steps_per_second));
   print_deaths(r);
   if (lost.empty()) return;
   constexpr std::size_t kMost = 8;
   const std::size_t shown = std::min(lost.size(), kMost);
-  base::print_result(
+  core::print_result(
       fmt::format("lost: {}{}\n", fmt::join(lost.begin(), lost.begin() + shown, " "),
                   lost.size() > shown ? fmt::format(" and {} more", lost.size() - shown) : ""));
 }
 
 /// Rounds of games until the test decides, at most line.games.
-void play_sprt(const EvalLine& line, const Team& a, const Team& b, dist::DistContext& context) {
+void play_sprt(const EvalArgs& line, const Team& a, const Team& b, dist::DistContext& context) {
   constexpr std::int64_t kRound = 8 * play::kBlock;
   const play::Sprt test{line.sprt[0], line.sprt[1]};
   play::MatchResult all;
@@ -322,8 +323,8 @@ void play_sprt(const EvalLine& line, const Team& a, const Team& b, dist::DistCon
     play::MatchOptions match{std::min(kRound, (line.games - all.games + 1) / 2 * 2),
                              static_cast<std::uint64_t>(line.seed + round), true, true};
     const std::optional<play::MatchResult> played =
-        train::judge(a.player, b.player, match, context, running::stop_requested);
-    if (!played) throw base::Stopped("stopped by a signal before the test was decided; there is no result");
+        train::judge(a.player, b.player, match, context, dist::stop_requested);
+    if (!played) throw core::Stopped("stopped by a signal before the test was decided; there is no result");
     all.add(*played);
     ratio = play::log_likelihood_ratio(all.pairs, test);
     progress.show(std::max(std::abs(ratio) / play::sprt_bound(),
@@ -340,36 +341,36 @@ void play_sprt(const EvalLine& line, const Team& a, const Team& b, dist::DistCon
     out["elo"] = {rating.elo, rating.low, rating.high};
     out["log_likelihood_ratio"] = ratio;
     out["verdict"] = verdict;
-    base::print_result(fmt::format("{}\n", out.dump()));
+    core::print_result(fmt::format("{}\n", out.dump()));
     return;
   }
-  base::print_result(fmt::format(
+  core::print_result(fmt::format(
       "{} against {}: {}, {} won, {} drawn, {} lost\n{:+.1f} Elo (95 % interval {:+.1f} to {:+.1f}), "
       "pairs from two losses to two wins: {}\n",
-      line.team_a, line.team_b, base::counted(all.games, "game"), all.wins, all.draws, all.losses, rating.elo,
+      line.team_a, line.team_b, core::counted(all.games, "game"), all.wins, all.draws, all.losses, rating.elo,
       rating.low, rating.high, fmt::join(all.pairs, " ")));
-  base::print_result(fmt::format(
+  core::print_result(fmt::format(
       "log-likelihood ratio of {:+g} to {:+g} Elo {:.2f}, bounds +-{:.2f}: {}\n", test.elo1, test.elo0, ratio,
       play::sprt_bound(),
       ratio >= play::sprt_bound() ? fmt::format("stronger than {:+g} Elo", test.elo0)
       : ratio <= -play::sprt_bound()
           ? fmt::format("weaker than {:+g} Elo", test.elo1)
-          : fmt::format("undecided after {}, play more with --games", base::counted(all.games, "game"))));
+          : fmt::format("undecided after {}, play more with --games", core::counted(all.games, "game"))));
 }
 
 }  // namespace
 
 Action add_eval(CLI::App& command) {
-  const auto line = std::make_shared<EvalLine>();
+  const auto line = std::make_shared<EvalArgs>();
   std::string scripted = "Scripted teams:\n";
-  for (const agents::OpponentEntry& entry : agents::kOpponents)
+  for (const game::OpponentEntry& entry : game::kOpponents)
     scripted += fmt::format("  {:<28}{}\n", entry.name, entry.rule);
   command.footer(scripted);
   command.add_option(
       "--team_a,--team-a", line->team_a,
       fmt::format("random, {}, an actor_*.pth (moves sampled), PATH:argmax, or, for a Q-network, "
                   "PATH:SEARCH with a search of these: {}",
-                  fmt::join(agents::opponent_names(), ", "), search::kSpecForms));
+                  fmt::join(game::opponent_names(), ", "), play::kSpecForms));
   command.add_option("--team_b,--team-b", line->team_b, "the other team");
   command.add_option("--ladder", line->ladder,
                      "instead of two teams: play all pairs of these and rate them by Elo");
@@ -421,73 +422,73 @@ Action add_eval(CLI::App& command) {
   only_with(command, "--speed", "--watch");
   only_with(command, "--board_interval", "--record_boards");
   return [line]() -> int {
-    running::watch_signals();
+    dist::watch_signals();
     if (line->products == "bf16") {
-      base::require_bf16();
+      core::require_bf16();
       nets::set_product_precision(nets::Precision::kBf16);
     }
     if (!line->ladder.empty()) {
       if (!line->team_a.empty() || !line->team_b.empty())
-        throw base::UsageError("--ladder has its own list of teams: use it without --team_a and --team_b");
+        throw core::UsageError("--ladder has its own list of teams: use it without --team_a and --team_b");
       if (line->show > 0 || line->watch || !line->record.empty() || line->explain ||
           !line->record_boards.empty() || line->view_radius)
-        throw base::UsageError(
+        throw core::UsageError(
             "--show, --watch, --record, --explain, --record_boards and --view_radius need two teams: use "
             "them "
             "without --ladder");
-      if (!line->sprt.empty()) throw base::UsageError("--sprt needs two teams: use it without --ladder");
+      if (!line->sprt.empty()) throw core::UsageError("--sprt needs two teams: use it without --ladder");
       play_ladder({line->ladder, line->anchor, line->games, static_cast<std::uint64_t>(line->seed),
                    line->swap_sides, line->json, line->mask_fatal, line->join_timeout});
-      return base::kExitDone;
+      return core::kExitDone;
     }
     if (!line->sprt.empty() && !(line->sprt[0] < line->sprt[1]))
-      throw base::UsageError(
+      throw core::UsageError(
           fmt::format("--sprt {} {}: the first must be lower, such as 0 10", line->sprt[0], line->sprt[1]));
     if (!line->sprt.empty() && (line->show > 0 || line->watch || !line->record.empty() ||
                                 !line->record_boards.empty() || !line->swap_sides))
-      throw base::UsageError(
+      throw core::UsageError(
           "--sprt cannot be combined with --show, --watch, --record, --record_boards or --no_swap_sides");
-    if (!line->anchor.empty()) throw base::UsageError("--anchor is for --ladder");
+    if (!line->anchor.empty()) throw core::UsageError("--anchor is for --ladder");
     if (line->team_a.empty() || line->team_b.empty())
-      throw base::UsageError("eval needs --team_a and --team_b, or --ladder");
+      throw core::UsageError("eval needs --team_a and --team_b, or --ladder");
     if (line->explain && line->record.empty())
-      throw base::UsageError("--explain writes into the game logs: name a folder for them with --record DIR");
+      throw core::UsageError("--explain writes into the game logs: name a folder for them with --record DIR");
     if (line->show > 0 && line->json)
-      throw base::UsageError(
+      throw core::UsageError(
           "--show cannot be combined with --json, which prints one object and nothing else");
     if (line->watch && (line->json || line->show > 0))
-      throw base::UsageError("--watch cannot be combined with --json or --show");
-    if (!line->record_boards.empty() && !line->record_boards.ends_with(data::kBoardSetEnding)) {
-      throw base::UsageError(fmt::format("--record_boards {}: the file's name must end in {}",
-                                         line->record_boards, data::kBoardSetEnding));
+      throw core::UsageError("--watch cannot be combined with --json or --show");
+    if (!line->record_boards.empty() && !line->record_boards.ends_with(pretrain::kBoardSetEnding)) {
+      throw core::UsageError(fmt::format("--record_boards {}: the file's name must end in {}",
+                                         line->record_boards, pretrain::kBoardSetEnding));
     }
     Team a = team_from_spec(line->team_a, line->mask_fatal),
          b = team_from_spec(line->team_b, line->mask_fatal);
     for (Team* team : {&a, &b}) {
-      if (line->view_radius && team->player.sight.kind == encode::ObsKind::kWindow &&
-          !team->player.sight.tokens)
-        team->player.sight.view_radius = *line->view_radius;
+      if (line->view_radius && team->player.obs_spec.kind == game::ObsKind::kWindow &&
+          !team->player.obs_spec.tokens)
+        team->player.obs_spec.view_radius = *line->view_radius;
     }
     at::set_num_threads(1);
     dist::Options options;
     options.device = "cpu";
-    options.fingerprint = running::build_text();
-    options.stopping = running::stop_requested;
-    options.join_timeout = running::seconds_to_ms(line->join_timeout);
+    options.fingerprint = dist::build_text();
+    options.stopping = dist::stop_requested;
+    options.join_timeout = dist::seconds_to_ms(line->join_timeout);
     dist::DistContext context(dist::this_world(dist::Purpose::kOther), options);
     const auto begin = std::chrono::steady_clock::now();
     play::MatchOptions match{line->games, static_cast<std::uint64_t>(line->seed), line->swap_sides, 0, 1};
     if (line->show > 0) {
       match.watch = [&](std::int64_t number, const game::State& state) {
         if (number == 0 && state.step() == line->show)
-          base::print_result(fmt::format("{}\n", game::picture(state)));
+          core::print_result(fmt::format("{}\n", game::picture(state)));
       };
     }
     if (context.is_main())
       for (const Team* team : {&a, &b}) tell_remark(*team);
     if (!line->sprt.empty()) {
       play_sprt(*line, a, b, context);
-      return base::kExitDone;
+      return core::kExitDone;
     }
     if (line->watch && context.is_main()) watch_game(*line, match);
     std::optional<Replaced> replaced;
@@ -496,29 +497,29 @@ Action add_eval(CLI::App& command) {
     if (recording && context.is_main()) {
       try {
         replaced = replaced_by(*line, context.size());
-      } catch (const base::UsageError& e) {
+      } catch (const core::UsageError& e) {
         refusal = e.what();
       }
     }
     if (recording) refusal = context.broadcast_text(refusal, context.deadline());
-    if (!refusal.empty()) throw base::UsageError(refusal);
+    if (!refusal.empty()) throw core::UsageError(refusal);
     std::shared_ptr<const Games> lost;
     if (!line->record.empty()) lost = record_games(*line, match);
-    std::shared_ptr<data::BoardSetWriter> boards;
+    std::shared_ptr<pretrain::BoardSetWriter> boards;
     if (!line->record_boards.empty()) boards = record_boards(*line, context.rank(), context.size(), match);
     std::optional<Progress> progress;
     progress.emplace("Playing", context.is_main() && !line->watch);
     match.progress = [&](double share) { progress->show(share); };
     const std::optional<play::MatchResult> played =
-        train::judge(a.player, b.player, match, context, running::stop_requested);
+        train::judge(a.player, b.player, match, context, dist::stop_requested);
     progress.reset();
-    if (!played) throw base::Stopped("stopped by a signal before all games were played; there is no result");
+    if (!played) throw core::Stopped("stopped by a signal before all games were played; there is no result");
     const play::MatchResult& result = *played;
     const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (boards && !context.is_main()) boards->finish();
     std::vector<std::string> lost_files;
     if (lost) {
-      records::sync_files(line->record);
+      io::sync_files(line->record);
       lost_files = gathered(*line, *lost, context);
     }
     context.barrier("end of eval", context.deadline());
@@ -526,7 +527,7 @@ Action add_eval(CLI::App& command) {
     if (replaced) remove_rest(*line, context.size(), *replaced);
     // The other ranks need not wait for the reader of this.
     if (context.is_main()) print(*line, result, static_cast<double>(result.steps) / passed, lost_files);
-    return base::kExitDone;
+    return core::kExitDone;
   };
 }
 

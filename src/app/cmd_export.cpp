@@ -10,20 +10,20 @@
 #include <system_error>
 #include <vector>
 
+#include "app/command_line.hpp"
+#include "app/team.hpp"
 #include "embedded.hpp"
-#include "snake_ddp/app/command_line.hpp"
-#include "snake_ddp/app/team.hpp"
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/encode/obs_kind.hpp"
-#include "snake_ddp/files/other_formats.hpp"
-#include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/nets/dense.hpp"
-#include "snake_ddp/nets/gru_net.hpp"
-#include "snake_ddp/records/atomic_file.hpp"
-#include "snake_ddp/records/folders.hpp"
-#include "snake_ddp/records/json_text.hpp"
+#include "io/atomic_file.hpp"
+#include "io/folders.hpp"
+#include "io/json_text.hpp"
+#include "io/other_formats.hpp"
+#include "io/state_dict.hpp"
+#include "nets/dense.hpp"
+#include "nets/gru_net.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/game/obs_kind.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -32,13 +32,13 @@ namespace {
 struct ActorFile {
   std::string path;
   std::string spec = {};  // the path, and what its weights mean if the file does not say it
-  files::NamedTensors weights = {};
+  io::NamedTensors weights = {};
   std::string record = {};  // the file's record
   nets::Head head = nets::Head::kSoftmax;
   bool argmax = false;
   bool mask_fatal = false;
   bool bare = false;  // a submission makes the network's own moves, without a search
-  encode::ObsKind obs = encode::ObsKind::k30;
+  game::ObsKind obs = game::ObsKind::k30;
   bool tokens = false;   // it also reads the outputs of pretrained networks
   bool renamed = false;  // the file has its weights under other names
   int view_radius = 0;   // above 0, it does not see farther than this
@@ -133,7 +133,7 @@ def forward(self, features: Tensor) -> Tensor:
 const NetworkKind& kind_of(const ActorFile& actor) {
   for (const NetworkKind& kind : kKinds)
     if (nets::find(actor.weights, kind.mark) != nullptr) return kind;
-  throw base::FileError(actor.path + ": a network that this version cannot export");
+  throw core::FileError(actor.path + ": a network that this version cannot export");
 }
 
 const HeadKind& head_of(const ActorFile& actor) {
@@ -141,7 +141,7 @@ const HeadKind& head_of(const ActorFile& actor) {
   for (const HeadKind& head : kHeads) {
     if (head.head == actor.head) return head;
   }
-  throw base::Bug("an actor without a head");
+  throw core::Bug("an actor without a head");
 }
 
 std::string filled_in(std::string text, const std::string& name, const std::string& value) {
@@ -167,19 +167,19 @@ std::string quoted(const std::string& text) {
 
 void refuse_memory(const ActorFile& actor, const char* format) {
   if (nets::is_gru_net(actor.weights))
-    throw base::UsageError(fmt::format(
+    throw core::UsageError(fmt::format(
         "--format {}: {} is a recurrent Q-network, whose moves depend on earlier steps, which "
         "this format cannot represent; eval plays it, and --format safetensors exports its weights",
         format, actor.path));
 }
 
 // What the network's values mean to a submission that looks ahead; nothing for one that does not.
-std::optional<search::Training> training_for_search(const ActorFile& actor) {
+std::optional<play::Training> training_for_search(const ActorFile& actor) {
   if (actor.bare || !nets::is_q_net(actor.weights)) return std::nullopt;
   try {
     return team_from_spec(actor.spec + ":puct1024x32").player.search->training;
-  } catch (const base::UsageError& e) {
-    base::tell_error(fmt::format("Warning: the submission plays the network's own moves: {}", e.what()));
+  } catch (const core::UsageError& e) {
+    core::tell_error(fmt::format("Warning: the submission plays the network's own moves: {}", e.what()));
     return std::nullopt;
   }
 }
@@ -189,30 +189,30 @@ constexpr const char* kScript = "submission.py";
 void write_submission(const ActorFile& actor, const std::string& output) {
   refuse_memory(actor, "submission");
   if (actor.tokens)
-    throw base::UsageError(
+    throw core::UsageError(
         fmt::format("--format submission: {} was trained with --tokens; a submission has no tokenizer. eval "
                     "plays it",
                     actor.path));
   if (actor.view_radius > 0)
-    throw base::UsageError(
+    throw core::UsageError(
         fmt::format("--format submission: {} was trained with --view_radius {}; a submission sees the whole "
                     "window. eval plays it",
                     actor.path, actor.view_radius));
   const std::string name = fs::path(actor.path).filename().string();
   if (name == kScript)
-    throw base::UsageError(fmt::format(
+    throw core::UsageError(fmt::format(
         "--actor {}: the submission's script has this name; give the actor another name", actor.path));
-  records::make_folders(output);
+  io::make_folders(output);
   const std::string script = (fs::path(output) / kScript).string();
   refuse_to_replace(actor.path, script, "--output");
   std::string text(kSubmission);
   text = filled_in(std::move(text), "OUTPUT_ACTIVATION", head_of(actor).name);
   text = filled_in(std::move(text), "CHOICE", actor.argmax ? "argmax" : "sampled");
   text = filled_in(std::move(text), "MASK_FATAL", actor.mask_fatal ? "True" : "False");
-  const std::optional<search::Training> training = training_for_search(actor);
+  const std::optional<play::Training> training = training_for_search(actor);
   text = filled_in(std::move(text), "LOOK_AHEAD", training ? "True" : "False");
-  const search::Training values = training.value_or(search::Training{});
-  text = filled_in(std::move(text), "HEADING_UP", actor.obs == encode::ObsKind::kAhead ? "True" : "False");
+  const play::Training values = training.value_or(play::Training{});
+  text = filled_in(std::move(text), "HEADING_UP", actor.obs == game::ObsKind::kAhead ? "True" : "False");
   text = filled_in(std::move(text), "DISCOUNT", fmt::format("{}", values.gamma));
   text = filled_in(std::move(text), "POINT", fmt::format("{}", values.point()));
   text = filled_in(std::move(text), "ACTOR_FILE", quoted(name));
@@ -220,28 +220,28 @@ void write_submission(const ActorFile& actor, const std::string& output) {
   std::error_code error;
   const bool beside = fs::equivalent(actor.path, weights, error);
   if (beside && actor.renamed)
-    throw base::UsageError(
+    throw core::UsageError(
         fmt::format("--output {}: {} has its weights under other names than a submission reads; write into "
                     "another folder",
                     output, actor.path));
-  if (!beside) files::save_state_dict(weights, actor.weights, actor.record);
-  records::write_file_atomically(script, text);
+  if (!beside) io::save_state_dict(weights, actor.weights, actor.record);
+  io::write_file_atomically(script, text);
 }
 
 void write_torchscript(const ActorFile& actor, const std::string& output) {
   refuse_memory(actor, "torchscript");
   refuse_to_replace(actor.path, output, "--output");
   const std::string source = std::string(kind_of(actor).logits) + head_of(actor).forward;
-  records::write_output(output, files::torchscript_bytes(actor.weights, source));
+  io::write_output(output, io::torchscript_bytes(actor.weights, source));
 }
 
 void write_safetensors(const ActorFile& actor, const std::string& output) {
   refuse_to_replace(actor.path, output, "--output");
-  records::write_output(
-      output, files::safetensors_bytes(actor.weights, {{"format", "pt"},
-                                                       {"network", kind_of(actor).name},
-                                                       {"output_activation", head_of(actor).name},
-                                                       {"obs", std::string(encode::name(actor.obs))}}));
+  io::write_output(output,
+                   io::safetensors_bytes(actor.weights, {{"format", "pt"},
+                                                         {"network", kind_of(actor).name},
+                                                         {"output_activation", head_of(actor).name},
+                                                         {"obs", std::string(game::name(actor.obs))}}));
 }
 
 // `spec` is the actor's part of a team SPEC: PATH, or PATH:argmax. `head` is "softmax", "tanh", or empty
@@ -252,19 +252,19 @@ ActorFile read_actor(const std::string& spec, const std::string& head, bool mask
   if (!head.empty()) nets::head_from_name(head);
   const Team team = team_from_spec(spec, mask_fatal, head);  // as a player: throws unless it is an actor
   if (team.policy == nullptr)
-    throw base::UsageError(fmt::format("--actor {}: a scripted team; give an actor's file", spec));
+    throw core::UsageError(fmt::format("--actor {}: a scripted team; give an actor's file", spec));
   if (team.player.search)
-    throw base::UsageError(fmt::format("--actor {}: give the file without a search", spec));
+    throw core::UsageError(fmt::format("--actor {}: give the file without a search", spec));
   tell_remark(team);
   ActorFile actor{.path = file_of_spec(spec),
                   .spec = weights_of_spec(spec),
                   .head = team.head,
                   .argmax = team.player.argmax,
                   .mask_fatal = team.player.mask_fatal,
-                  .obs = team.player.sight.kind,
-                  .tokens = team.player.sight.tokens,
-                  .view_radius = team.player.sight.view_radius};
-  files::SavedWeights file = files::load_weights(actor.path);
+                  .obs = team.player.obs_spec.kind,
+                  .tokens = team.player.obs_spec.tokens,
+                  .view_radius = team.player.obs_spec.view_radius};
+  io::SavedWeights file = io::load_weights(actor.path);
   actor.weights = std::move(file.weights);
   for (auto& [name, tensor] : actor.weights) tensor = tensor.to(at::kFloat);
   actor.record = std::move(file.record);
@@ -272,7 +272,7 @@ ActorFile read_actor(const std::string& spec, const std::string& head, bool mask
   if (nets::is_q_net(actor.weights)) {
     actor.argmax = true;
   } else if (!actor.record.empty()) {
-    auto record = records::parse_ordered_json(actor.record);
+    auto record = io::parse_ordered_json(actor.record);
     record["head"] = head_of(actor).name;
     actor.record = record.dump();
   }
@@ -297,8 +297,8 @@ const ExportFormat& format_of(const std::string& name) {
   for (const ExportFormat& format : export_formats()) {
     if (format.name == name) return format;
   }
-  const std::string near = config::nearest_name(name, format_names());
-  throw base::UsageError(fmt::format("--format {}: the formats are {}{}", name,
+  const std::string near = io::nearest_name(name, format_names());
+  throw core::UsageError(fmt::format("--format {}: the formats are {}{}", name,
                                      fmt::join(format_names(), ", "),
                                      near.empty() ? "" : fmt::format("; did you mean {}?", near)));
 }
@@ -327,14 +327,14 @@ Action add_export(CLI::App& command) {
                    "make a submission that plays the network's own moves; a Q-network's otherwise searches");
   return [line]() -> int {
     if (line->actor.empty() || line->format.empty())
-      throw base::UsageError("export needs --actor and --format");
+      throw core::UsageError("export needs --actor and --format");
     const ExportFormat& format = format_of(line->format);
     if ((line->bare || line->mask_fatal) && format.name != "submission")
-      throw base::UsageError(fmt::format("{} is for --format submission, not {}",
+      throw core::UsageError(fmt::format("{} is for --format submission, not {}",
                                          line->bare ? "--bare" : "--mask_fatal", format.name));
     ActorFile actor = read_actor(line->actor, line->output_activation, line->mask_fatal);
     if (format.name != "submission" && actor.spec != line->actor)
-      throw base::UsageError(
+      throw core::UsageError(
           fmt::format("--actor {}: :argmax is for --format submission; {} files return "
                       "what the network computes and leave the choice to their reader",
                       line->actor, format.name));
@@ -343,8 +343,8 @@ Action add_export(CLI::App& command) {
                                    ? std::filesystem::path(actor.path).stem().string() + format.suffix
                                    : line->output;
     format.write(actor, output);
-    base::print_result(fmt::format("Wrote {}\n", output));
-    return base::kExitDone;
+    core::print_result(fmt::format("Wrote {}\n", output));
+    return core::kExitDone;
   };
 }
 

@@ -8,22 +8,22 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "snake_ddp/app/command_line.hpp"
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/host.hpp"
-#include "snake_ddp/base/printable.hpp"
-#include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/files/checkpoint_folder.hpp"
-#include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/nets/policy.hpp"
-#include "snake_ddp/records/atomic_file.hpp"
-#include "snake_ddp/records/folders.hpp"
-#include "snake_ddp/records/json_text.hpp"
-#include "snake_ddp/running/build.hpp"
-#include "snake_ddp/train/actor_record.hpp"
-#include "snake_ddp/train/options.hpp"
+#include "app/command_line.hpp"
+#include "dist/build.hpp"
+#include "dist/context.hpp"
+#include "io/atomic_file.hpp"
+#include "io/checkpoint_folder.hpp"
+#include "io/folders.hpp"
+#include "io/json_text.hpp"
+#include "io/state_dict.hpp"
+#include "learners/registry.hpp"
+#include "nets/policy.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/host.hpp"
+#include "snake_ddp/core/printable.hpp"
+#include "train/actor_record.hpp"
+#include "train/options.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -44,9 +44,9 @@ ordered_json about_program() {
 #endif
   std::vector<std::string> learners;
   for (const learners::LearnerEntry& entry : learners::registry()) learners.push_back(entry.name);
-  return {{"version", running::version_text()},
-          {"build", running::build_text()},
-          {"host", base::host_name()},
+  return {{"version", dist::version_text()},
+          {"build", dist::build_text()},
+          {"host", core::host_name()},
           {"gpus", dist::visible_gpus()},
           {"kernels", kernels()},
           {"backends", backends},
@@ -56,14 +56,14 @@ ordered_json about_program() {
 // As which player eval takes them, or why it does not.
 ordered_json player_in(const std::string& path) {
   try {
-    const files::SavedWeights file = files::load_weights(path);
+    const io::SavedWeights file = io::load_weights(path);
     const train::ActorRecord record = train::actor_record(file, path);
     return {{"obs", record.obs},
             {"head", nets::is_q_net(file.weights)       ? "values"
                      : record.head == nets::Head::kTanh ? "tanh"
                                                         : "softmax"},
             {"reward", record.reward}};
-  } catch (const base::Error& e) {
+  } catch (const core::Error& e) {
     return e.what();
   }
 }
@@ -72,7 +72,7 @@ ordered_json about_weights(const fs::path& path) {
   ordered_json tensors = ordered_json::object();
   std::int64_t parameters = 0;
   bool finite = true;
-  const files::SavedWeights file = files::inspect_weights(path.string());
+  const io::SavedWeights file = io::inspect_weights(path.string());
   for (const auto& [name, tensor] : file.weights) {
     tensors[name] = {{"shape", tensor.sizes().vec()}, {"dtype", std::string(tensor.dtype().name())}};
     parameters += tensor.numel();
@@ -82,8 +82,8 @@ ordered_json about_weights(const fs::path& path) {
                         {"finite", finite},         {"parameters", parameters},
                         {"tensors", tensors},       {"player", player_in(path.string())}};
   try {
-    if (!file.record.empty()) about["record"] = records::parse_ordered_json(file.record);
-  } catch (const base::FileError&) {
+    if (!file.record.empty()) about["record"] = io::parse_ordered_json(file.record);
+  } catch (const core::FileError&) {
     about["record"] = file.record;  // "player" says what is wrong with it
   }
   return about;
@@ -94,9 +94,9 @@ ordered_json about_checkpoint(const fs::path& path) {
   const fs::path folder = path.has_filename() ? path : path.parent_path();
   ordered_json about = {{"checkpoint", folder.filename().string()}};
   try {
-    const files::Manifest m = files::verify_checkpoint(folder.string());
+    const io::Manifest m = io::verify_checkpoint(folder.string());
     std::uint64_t bytes = 0;
-    for (const files::CheckpointFile& f : m.files) bytes += f.seal.bytes;
+    for (const io::CheckpointFile& f : m.files) bytes += f.seal.bytes;
     about.update({{"whole", true},
                   {"step", m.step},
                   {"updates", m.updates},
@@ -104,55 +104,55 @@ ordered_json about_checkpoint(const fs::path& path) {
                   {"world_size", m.world_size},
                   {"bytes", bytes},
                   {"version", m.version}});
-  } catch (const base::FileError& e) {
+  } catch (const core::FileError& e) {
     about.update({{"whole", false}, {"damage", e.what()}});
   }
   return about;
 }
 
 bool is_checkpoint(const fs::path& path) {
-  return path.filename().string().starts_with("step_") || records::is_there(path / "manifest.json");
+  return path.filename().string().starts_with("step_") || io::is_there(path / "manifest.json");
 }
 
 // Reads every weights file and checkpoint of a run, so "whole" means that each can be loaded.
 ordered_json about_run(const fs::path& path) {
   const std::string config = (path / "config.json").string();
-  if (!records::is_there(config)) {
-    throw base::FileError(
+  if (!io::is_there(config)) {
+    throw core::FileError(
         path.string() +
         " is not a run folder: it has no config.json; give a run folder, a checkpoint folder or a .pth file");
   }
-  const std::string text = records::read_file(config);
+  const std::string text = io::read_file(config);
   ordered_json settings;
   try {
-    settings = records::parse_ordered_json(text);
-  } catch (const base::FileError& e) {
-    throw base::FileError(config + ": " + e.what() + "; is it truncated?");
+    settings = io::parse_ordered_json(text);
+  } catch (const core::FileError& e) {
+    throw core::FileError(config + ": " + e.what() + "; is it truncated?");
   }
   std::vector<std::string> models, broken;
-  for (const std::string& name : records::names_in(path / "trained_model")) {
+  for (const std::string& name : io::names_in(path / "trained_model")) {
     if (!name.ends_with(".pth")) continue;
     models.push_back(name);
     try {
-      files::load_state_dict(path / "trained_model" / name);
-    } catch (const base::FileError& e) {
+      io::load_state_dict(path / "trained_model" / name);
+    } catch (const core::FileError& e) {
       broken.push_back(e.what());
     }
   }
   ordered_json checkpoints = ordered_json::array();
-  for (const std::int64_t step : files::checkpoints_of(path.string())) {
-    checkpoints.push_back(about_checkpoint(files::checkpoint_folder(path.string(), step)));
+  for (const std::int64_t step : io::checkpoints_of(path.string())) {
+    checkpoints.push_back(about_checkpoint(io::checkpoint_folder(path.string(), step)));
     const ordered_json& last = checkpoints.back();
     if (!last["whole"].get<bool>()) broken.push_back(last["damage"]);
   }
   return {{"run", path.string()},       {"whole", broken.empty()},
           {"broken", broken},           {"models", models},
-          {"checkpoints", checkpoints}, {"resumable", records::is_there(path / "checkpoints" / "resumable")},
+          {"checkpoints", checkpoints}, {"resumable", io::is_there(path / "checkpoints" / "resumable")},
           {"settings", settings}};
 }
 
 ordered_json about_path(const std::string& path) {
-  if (!records::is_folder(path)) return about_weights(path);
+  if (!io::is_folder(path)) return about_weights(path);
   return is_checkpoint(path) ? about_checkpoint(path) : about_run(path);
 }
 
@@ -164,7 +164,7 @@ std::vector<ordered_json> about_each(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     try {
       all.push_back(about_path(path));
-    } catch (const base::FileError& e) {
+    } catch (const core::FileError& e) {
       all.push_back({{"path", path}, {"whole", false}, {"damage", e.what()}});
     }
   }
@@ -179,15 +179,15 @@ std::string text_of(const ordered_json& value) {
 void print_plain(const ordered_json& about) {
   for (const auto& [key, value] : about.items()) {
     if (value.is_object()) {
-      base::print_result(fmt::format("{}:\n", key));
+      core::print_result(fmt::format("{}:\n", key));
       for (const auto& [name, item] : value.items()) {
         const std::string quoted = text_of(name);
-        base::print_result(fmt::format("  {:<32} {}\n", base::as_plain(quoted.substr(1, quoted.size() - 2)),
-                                       base::as_plain(text_of(item))));
+        core::print_result(fmt::format("  {:<32} {}\n", core::as_plain(quoted.substr(1, quoted.size() - 2)),
+                                       core::as_plain(text_of(item))));
       }
     } else {
-      base::print_result(fmt::format(
-          "{:<12} {}\n", key, base::as_plain(value.is_string() ? value.get<std::string>() : text_of(value))));
+      core::print_result(fmt::format(
+          "{:<12} {}\n", key, core::as_plain(value.is_string() ? value.get<std::string>() : text_of(value))));
     }
   }
 }
@@ -208,22 +208,22 @@ Action add_info(CLI::App& command) {
   command.add_flag("--flags", line->flags, "which flag of train goes with which learner, as docs/flags.md");
   return [line]() -> int {
     if (line->flags) {
-      base::print_result(train::flags_page());
-      return base::kExitDone;
+      core::print_result(train::flags_page());
+      return core::kExitDone;
     }
     const std::vector<ordered_json> all = about_each(line->paths);
     if (line->json) {
-      base::print_result(
+      core::print_result(
           fmt::format("{}\n", text_of(all.size() == 1 ? all.front() : ordered_json{{"paths", all}})));
     } else {
       for (const ordered_json& about : all) {
-        if (&about != &all.front()) base::print_result("\n");
+        if (&about != &all.front()) core::print_result("\n");
         print_plain(about);
       }
     }
     const bool whole = std::all_of(all.begin(), all.end(),
                                    [](const ordered_json& about) { return about.value("whole", true); });
-    return whole ? base::kExitDone : base::kExitFile;
+    return whole ? core::kExitDone : core::kExitFile;
   };
 }
 

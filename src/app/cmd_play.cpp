@@ -11,20 +11,20 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/app/board_text.hpp"
-#include "snake_ddp/app/command_line.hpp"
-#include "snake_ddp/app/team.hpp"
-#include "snake_ddp/app/terminal.hpp"
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
+#include "app/board_text.hpp"
+#include "app/command_line.hpp"
+#include "app/team.hpp"
+#include "app/terminal.hpp"
+#include "io/atomic_file.hpp"
+#include "io/folders.hpp"
+#include "io/game_log.hpp"
+#include "io/verify_trace.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/game/rules.hpp"
 #include "snake_ddp/game/state.hpp"
-#include "snake_ddp/records/atomic_file.hpp"
-#include "snake_ddp/records/folders.hpp"
-#include "snake_ddp/records/game_log.hpp"
-#include "snake_ddp/records/verify_trace.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -33,7 +33,7 @@ struct PlayScreen {
   const game::State& state;
   int you = 0;       // the person's snake
   std::string says;  // a line below the board
-  base::Abilities abilities;
+  core::Abilities abilities;
 };
 
 // From the 256 colours that terminals share. Blue and orange are distinct with any kind of colour vision; heads have
@@ -157,7 +157,7 @@ std::string play_text(const PlayScreen& screen) {
   return text + fmt::format("\n {}\n arrows, WASD or hjkl turn   space pauses   q ends\n", screen.says);
 }
 
-struct PlayLine {
+struct PlayArgs {
   std::string team_a = kChampion, team_b = kChampion;
   std::string snake = "A";
   double pace = 0.4;
@@ -170,31 +170,31 @@ struct PlayLine {
 // A game in progress, with everything before.
 struct Game {
   game::State state;
-  records::RecordedGame record;
+  io::RecordedGame record;
 };
 
 Game new_game(std::uint64_t seed) {
   Game game{game::new_board({seed, 0}), {}};
-  game.record = records::begin_record(game.state);
+  game.record = io::begin_record(game.state);
   return game;
 }
 
 // The game of a log after some steps, on exactly its board.
-Game from_log(const PlayLine& line) {
-  records::RecordedGame record = records::nth_game(line.from, line.game);
-  const std::vector<game::State> boards = records::boards_of(record, line.from);
+Game from_log(const PlayArgs& line) {
+  io::RecordedGame record = io::nth_game(line.from, line.game);
+  const std::vector<game::State> boards = io::boards_of(record, line.from);
   const auto step = static_cast<std::size_t>(line.step.value_or(0));
   if (step >= boards.size() || boards[step].done()) {
-    throw base::UsageError(fmt::format("--step {}: {} has {}; the last one to continue from is {}", step,
-                                       line.from, base::counted(record.steps.size(), "step"),
+    throw core::UsageError(fmt::format("--step {}: {} has {}; the last one to continue from is {}", step,
+                                       line.from, core::counted(record.steps.size(), "step"),
                                        boards.size() - (boards.back().done() ? 2 : 1)));
   }
   record.steps.resize(step);
-  const auto moves_unknown = [](const records::RecordedStep& s) {
-    return std::count(s.actions.begin(), s.actions.end(), records::kUnknown) > 0;
+  const auto moves_unknown = [](const io::RecordedStep& s) {
+    return std::count(s.actions.begin(), s.actions.end(), io::kUnknown) > 0;
   };
   if (!line.record.empty() && std::any_of(record.steps.begin(), record.steps.end(), moves_unknown)) {
-    throw base::UsageError(fmt::format(
+    throw core::UsageError(fmt::format(
         "--record: {} does not contain the chosen moves, so a log cannot start from it; leave out --record",
         line.from));
   }
@@ -234,7 +234,7 @@ std::string news(const game::StepResult& result, int you) {
     if (result.hit[i] != 0 && i != you) (i / game::kTeamSize == team ? mates : foes) += game::letter(i);
   std::string text;
   if (result.hit[you] != 0)
-    text += fmt::format("You died: {}. You are back. ", base::counted(result.reward[you], "point"));
+    text += fmt::format("You died: {}. You are back. ", core::counted(result.reward[you], "point"));
   if (result.hit[you] == 0 && result.reward[you] > 0) text += "Yum! ";
   if (!foes.empty()) text += fmt::format("Foe {} died! ", fmt::join(foes, ", "));
   if (!mates.empty()) text += fmt::format("Mate {} died. ", fmt::join(mates, ", "));
@@ -246,9 +246,9 @@ struct Tally {
 };
 
 // Plays to the end of the game, or until the player quits.
-Tally play(const PlayLine& line, const Team& a, const Team& b, std::uint64_t seed, int you, Game& game) {
+Tally play(const PlayArgs& line, const Team& a, const Team& b, std::uint64_t seed, int you, Game& game) {
   const auto mover_a = rollout::mover(a.player)(seed), mover_b = rollout::mover(b.player)(seed);
-  const base::Abilities able = base::abilities();
+  const core::Abilities able = core::abilities();
   Terminal terminal(able);
   const auto step_time = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * line.pace));
   Steering steering;
@@ -258,7 +258,7 @@ Tally play(const PlayLine& line, const Team& a, const Team& b, std::uint64_t see
   for (bool changed = true; !game.state.done();) {
     if (changed || terminal.resized()) seen = terminal.show(play_text({game.state, you, says, able}));
     changed = false;
-    for (const base::Deadline next = base::Deadline::in(step_time); !next.passed();) {
+    for (const core::Deadline next = core::Deadline::in(step_time); !next.passed();) {
       const std::optional<Key> key = terminal.key(next);
       if (!key) continue;
       if (key == Key::kQuit) return tally;
@@ -277,7 +277,7 @@ Tally play(const PlayLine& line, const Team& a, const Team& b, std::uint64_t see
     mover_b->act({&game.state, 1}, {&sides[1], 1}, 0, {&actions, 1}, {});
     actions.of[you] = steering.next(game.state.direction(you));
     const game::StepResult result = game::advance(game.state, actions, {seed, 0});
-    records::add_step(game.record, actions, result, game.state);
+    io::add_step(game.record, actions, result, game.state);
     if (result.hit[you] != 0) steering.forget();
     tally.deaths += result.hit[you];
     tally.beans += result.reward[you] > 0 && result.hit[you] == 0 ? 1 : 0;
@@ -287,13 +287,13 @@ Tally play(const PlayLine& line, const Team& a, const Team& b, std::uint64_t see
   return tally;
 }
 
-std::string summary(const PlayLine& line, const Game& game, int you, std::uint64_t seed, const Tally& tally) {
+std::string summary(const PlayArgs& line, const Game& game, int you, std::uint64_t seed, const Tally& tally) {
   const int team = you / game::kTeamSize;
   const int mine = game.state.team_return(team), theirs = game.state.team_return(1 - team);
   const std::string score = fmt::format("{} : {}", mine, theirs);
   std::string text;
   if (!game.state.done()) {
-    text = fmt::format("Ended after {}, {}.\n", base::counted(game.state.step() - 1, "step"), score);
+    text = fmt::format("Ended after {}, {}.\n", core::counted(game.state.step() - 1, "step"), score);
   } else {
     text = fmt::format("{} {}\n",
                        mine > theirs   ? "You win!"
@@ -302,7 +302,7 @@ std::string summary(const PlayLine& line, const Game& game, int you, std::uint64
                        score);
   }
   text += fmt::format("Your snake ate {} and died {}; it is {} long. Seed {}.\n",
-                      base::counted(tally.beans, "bean"), base::counted(tally.deaths, "time"),
+                      core::counted(tally.beans, "bean"), core::counted(tally.deaths, "time"),
                       game.state.length(you), seed);
   if (line.record.empty()) return text + "--record FILE saves the game for snake_ddp replay.\n";
   return text + fmt::format("Look at it: snake_ddp replay {} --html game.html --blunders\n", line.record);
@@ -311,7 +311,7 @@ std::string summary(const PlayLine& line, const Game& game, int you, std::uint64
 }  // namespace
 
 Action add_play(CLI::App& command) {
-  const auto line = std::make_shared<PlayLine>();
+  const auto line = std::make_shared<PlayArgs>();
   command
       .add_option("--team_a,--team-a", line->team_a,
                   "snakes A, B and C except yours: a team as in eval, also with a search (PATH:look4)")
@@ -341,14 +341,14 @@ Action add_play(CLI::App& command) {
     std::string& name = game.record.names[static_cast<std::size_t>(team)];
     name = fmt::format("you ({}) and {}", game::letter(you), name);
     const std::filesystem::path folder = std::filesystem::path(line->record).parent_path();
-    if (!folder.empty()) records::make_folders(folder.string());
-    if (!line->record.empty()) records::check_output(line->record);
+    if (!folder.empty()) io::make_folders(folder.string());
+    if (!line->record.empty()) io::check_output(line->record);
     at::set_num_threads(1);
     const Tally tally = play(*line, a, b, seed, you, game);
     game.record.cut_off = !game.state.done();
-    if (!line->record.empty()) records::write_output(line->record, records::game_log_text(game.record));
-    base::print_result(summary(*line, game, you, seed, tally));
-    return base::kExitDone;
+    if (!line->record.empty()) io::write_output(line->record, io::game_log_text(game.record));
+    core::print_result(summary(*line, game, you, seed, tally));
+    return core::kExitDone;
   };
 }
 

@@ -3,16 +3,16 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/app/command_line.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/dist/world.hpp"
-#include "snake_ddp/pretrain/options.hpp"
-#include "snake_ddp/records/atomic_file.hpp"
+#include "app/command_line.hpp"
+#include "dist/world.hpp"
+#include "io/atomic_file.hpp"
+#include "pretrain/options.hpp"
+#include "snake_ddp/core/error.hpp"
 
 namespace snake_ddp::app {
 namespace {
 
-struct PretrainLine {
+struct PretrainArgs {
   pretrain::PretrainOptions options;
   Given given;
   std::optional<std::string> config;
@@ -23,23 +23,22 @@ struct PretrainLine {
 }  // namespace
 
 Action add_pretrain(CLI::App& command, const std::vector<std::string>& arguments) {
-  const auto line = std::make_shared<PretrainLine>();
+  const auto line = std::make_shared<PretrainArgs>();
   command.add_option("--config", line->config, "JSON file with the same names; the command line wins");
   command.add_flag("--check_settings,--check-settings", line->check_settings,
                    "check flags and configuration file, then exit");
   add_own_ranks(command, line->ranks);
   add_fields(command, pretrain::fields(line->options), line->given);
   return [line, arguments]() -> int {
-    const config::Fields fields = pretrain::fields(line->options);
+    const io::Fields fields = pretrain::fields(line->options);
     std::vector<std::string> given;
-    if (line->config)
-      given = config::set_from_json_text(fields, records::read_file(*line->config), *line->config);
+    if (line->config) given = io::set_from_json_text(fields, io::read_file(*line->config), *line->config);
     apply_given(fields, line->given);
     for (const auto& [name, text] : line->given) given.push_back(name);
     check_own_ranks(line->ranks);
     pretrain::check_given(line->options, given);
     pretrain::check_together(line->options);
-    if (line->check_settings) return base::kExitDone;
+    if (line->check_settings) return core::kExitDone;
     if (const std::optional<int> code = start_own_ranks(line->ranks, arguments)) return *code;
     const dist::World world = dist::this_world(dist::Purpose::kTraining);
     return pretrain::run_pretraining(line->options, world);

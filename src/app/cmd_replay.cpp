@@ -4,21 +4,21 @@
 #include <memory>
 #include <optional>
 
-#include "snake_ddp/app/board_text.hpp"
-#include "snake_ddp/app/command_line.hpp"
-#include "snake_ddp/app/replay_page.hpp"
-#include "snake_ddp/app/team.hpp"
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/records/atomic_file.hpp"
-#include "snake_ddp/records/game_log.hpp"
-#include "snake_ddp/records/verify_trace.hpp"
+#include "app/board_text.hpp"
+#include "app/command_line.hpp"
+#include "app/replay_page.hpp"
+#include "app/team.hpp"
+#include "io/atomic_file.hpp"
+#include "io/game_log.hpp"
+#include "io/verify_trace.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::app {
 namespace {
 
-struct ReplayLine {
+struct ReplayArgs {
   std::string file, html;
   std::optional<std::int64_t> game;
   bool text = false;
@@ -27,58 +27,57 @@ struct ReplayLine {
   std::string judge = std::string(kChampion) + ":puct200";
 };
 
-Team judge_of(const ReplayLine& line) {
+Team judge_of(const ReplayArgs& line) {
   try {
     return team_from_spec(line.judge);
-  } catch (const base::Error& e) {
-    throw base::Error(e.exit_code(), fmt::format("--judge {}: {}", line.judge, e.what()));
+  } catch (const core::Error& e) {
+    throw core::Error(e.exit_code(), fmt::format("--judge {}: {}", line.judge, e.what()));
   }
 }
 
-std::vector<search::Loss> blunders_of(const ReplayLine& line, const records::RecordedGame& game) {
+std::vector<play::Loss> blunders_of(const ReplayArgs& line, const io::RecordedGame& game) {
   const Team judge = judge_of(line);
   tell_remark(judge);
-  const search::Player* player = judge.player.search.get();
-  if (player == nullptr || player->spec.kind != search::Spec::Kind::kPuct || player->spec.count == 0) {
-    throw base::UsageError(
+  const play::Searcher* player = judge.player.search.get();
+  if (player == nullptr || player->spec.kind != play::SearchSpec::Kind::kPuct || player->spec.count == 0) {
+    throw core::UsageError(
         fmt::format("--judge {}: moves are judged by a tree of simulations: give a Q-network's file and "
                     "their number, as in {}:puct200",
                     line.judge, kChampion));
   }
-  const std::vector<game::State> boards = records::boards_of(game, line.file);
-  std::vector<search::Turn> turns;
+  const std::vector<game::State> boards = io::boards_of(game, line.file);
+  std::vector<play::Turn> turns;
   for (std::size_t k = 0; k < game.steps.size(); ++k) {
-    const records::RecordedStep& step = game.steps[k];
+    const io::RecordedStep& step = game.steps[k];
     turns.push_back({boards[k], step.actions});
     for (std::size_t i = 0; i < game::kSnakes;
          ++i) {  // logs without actions: what a living snake's body shows
       int& played = turns.back().played[i];
-      if (played == records::kUnknown && step.hit[i] == 0)
-        played = records::direction_of(step.after.snakes[i]);
+      if (played == io::kUnknown && step.hit[i] == 0) played = io::direction_of(step.after.snakes[i]);
     }
   }
-  search::Evaluator evaluator(player->net, judge.player.sight, player->training);
-  std::vector<search::Loss> losses = search::losses_of(*player, std::ref(evaluator), turns);
+  play::Evaluator evaluator(player->net, judge.player.obs_spec, player->training);
+  std::vector<play::Loss> losses = play::losses_of(*player, std::ref(evaluator), turns);
   losses.resize(std::min(losses.size(), static_cast<std::size_t>(line.blunders)));
   return losses;
 }
 
-void print(const std::vector<search::Loss>& losses, const records::RecordedGame& game) {
+void print(const std::vector<play::Loss>& losses, const io::RecordedGame& game) {
   std::string text = fmt::format("{:>4}  {:<5}  {:<6}  {:<6}  {:>6}  {}\n", "step", "snake", "played",
                                  "better", "loss", "team");
-  for (const search::Loss& loss : losses) {
+  for (const play::Loss& loss : losses) {
     text += fmt::format("{:>4}  {:<5}  {:<6}  {:<6}  {:>6.2f}  {}\n", loss.step, game::letter(loss.snake),
                         game::kDirectionNames[static_cast<std::size_t>(loss.played)],
                         game::kDirectionNames[static_cast<std::size_t>(loss.better)], loss.points(),
                         harmless(game.names[static_cast<std::size_t>(loss.snake / game::kTeamSize)]));
   }
-  base::print_result(text);
+  core::print_result(text);
 }
 
 }  // namespace
 
 Action add_replay(CLI::App& command) {
-  const auto line = std::make_shared<ReplayLine>();
+  const auto line = std::make_shared<ReplayArgs>();
   command.add_option("file", line->file, "a game log, or a file of traces, plain or gzip");
   command.add_option("--html", line->html, "write an HTML page to this file");
   command.add_flag("--text", line->text, "play it in the terminal");
@@ -96,26 +95,26 @@ Action add_replay(CLI::App& command) {
   only_with(command, "--judge", "--blunders");
   only_with(command, "--speed", "--text");
   return [line]() -> int {
-    if (line->file.empty()) throw base::UsageError("replay needs a file with a recorded game; see --help");
+    if (line->file.empty()) throw core::UsageError("replay needs a file with a recorded game; see --help");
     if (line->html.empty() && !line->text && line->blunders == 0) {
-      throw base::UsageError(
+      throw core::UsageError(
           "replay needs --html OUT, for a page, --text, for the terminal, or --blunders, for a list of "
           "moves");
     }
     refuse_to_replace(line->file, line->html, "--html");
-    if (!line->html.empty()) records::check_output(line->html);
-    const records::RecordedGame game = records::nth_game(line->file, line->game);
+    if (!line->html.empty()) io::check_output(line->html);
+    const io::RecordedGame game = io::nth_game(line->file, line->game);
     PageNotes notes{line->file, line->game.value_or(0), {}};
     if (line->blunders > 0) print(*(notes.blunders = blunders_of(*line, game)), game);
     if (!line->html.empty()) {
       const std::string page = replay_page(game, notes);
-      records::write_output(line->html, page);
+      io::write_output(line->html, page);
       if (!line->text)
-        base::print_result(fmt::format("{}: {}, {} kB; open it in a browser\n", line->html,
-                                       base::counted(game.steps.size(), "step"), (page.size() + 999) / 1000));
+        core::print_result(fmt::format("{}: {}, {} kB; open it in a browser\n", line->html,
+                                       core::counted(game.steps.size(), "step"), (page.size() + 999) / 1000));
     }
     if (line->text) show_game(game, line->speed);
-    return base::kExitDone;
+    return core::kExitDone;
   };
 }
 

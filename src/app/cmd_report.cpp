@@ -7,21 +7,21 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "app/command_line.hpp"
+#include "app/replay_page.hpp"
+#include "app/report_data.hpp"
+#include "app/team.hpp"
 #include "embedded.hpp"
-#include "snake_ddp/app/command_line.hpp"
-#include "snake_ddp/app/replay_page.hpp"
-#include "snake_ddp/app/report_data.hpp"
-#include "snake_ddp/app/team.hpp"
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/records/atomic_file.hpp"
-#include "snake_ddp/records/folders.hpp"
+#include "io/atomic_file.hpp"
+#include "io/folders.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::app {
 namespace {
 
-struct ReportLine {
+struct ReportArgs {
   ReportOptions data;
   std::string html;
   bool json = false, watch = false;
@@ -36,7 +36,7 @@ bool any_running(const nlohmann::ordered_json& data) {
 }  // namespace
 
 Action add_report(CLI::App& command) {
-  const auto line = std::make_shared<ReportLine>();
+  const auto line = std::make_shared<ReportArgs>();
   command.add_option("runs", line->data.runs,
                      "run folders; runs that differ only in their seed share a curve");
   command.add_option("--html", line->html, "write the page to this file");
@@ -52,29 +52,29 @@ Action add_report(CLI::App& command) {
   only_with(command, "--every", "--watch");
   return [line]() -> int {
     if (line->data.runs.empty())
-      throw base::UsageError(
+      throw core::UsageError(
           "report needs the folder of a run, for example runs/snakes_3v3/run1_…; see --help");
     if (line->html.empty() == !line->json)
-      throw base::UsageError("report needs either --html OUT, for a page, or --json");
-    if (line->watch && line->json) throw base::UsageError("--watch is for --html");
-    if (line->data.champion.empty() && records::is_there(kChampion)) line->data.champion = kChampion;
-    if (!line->html.empty()) records::check_output(line->html);
+      throw core::UsageError("report needs either --html OUT, for a page, or --json");
+    if (line->watch && line->json) throw core::UsageError("--watch is for --html");
+    if (line->data.champion.empty() && io::is_there(kChampion)) line->data.champion = kChampion;
+    if (!line->html.empty()) io::check_output(line->html);
     for (;;) {
       nlohmann::ordered_json data = report_data(line->data);
       if (line->json) {
-        base::print_result(data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-        return base::kExitDone;
+        core::print_result(data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+        return core::kExitDone;
       }
       const bool goes_on = line->watch && any_running(data);
       data["reload_s"] = goes_on ? std::ceil(line->every) : 0;
       const std::string page = with_data(kReportPageHtml, "report", data);
-      records::write_output(line->html, page);
+      io::write_output(line->html, page);
       if (!goes_on) {
-        base::print_result(
+        core::print_result(
             fmt::format("{}: {}, {} kB; open it in a browser\n", line->html,
-                        base::counted(static_cast<std::int64_t>(line->data.runs.size()), "run"),
+                        core::counted(static_cast<std::int64_t>(line->data.runs.size()), "run"),
                         (page.size() + 999) / 1000));
-        return base::kExitDone;
+        return core::kExitDone;
       }
       std::this_thread::sleep_for(std::chrono::duration<double>(line->every));
     }

@@ -9,17 +9,17 @@
 #include <utility>
 #include <vector>
 
-#include "snake_ddp/app/command_line.hpp"
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/dist/world.hpp"
-#include "snake_ddp/records/atomic_file.hpp"
-#include "snake_ddp/records/file_error.hpp"
-#include "snake_ddp/records/json_text.hpp"
-#include "snake_ddp/train/loop.hpp"
-#include "snake_ddp/train/plan.hpp"
-#include "snake_ddp/train/resume.hpp"
+#include "app/command_line.hpp"
+#include "dist/context.hpp"
+#include "dist/world.hpp"
+#include "io/atomic_file.hpp"
+#include "io/file_error.hpp"
+#include "io/json_text.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "train/loop.hpp"
+#include "train/plan.hpp"
+#include "train/resume.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -35,7 +35,7 @@ int gpus_for(const train::TrainOptions& options) {
   return std::max(dist::visible_gpus(), options.device == "cuda" ? kGpusElsewhere : 0);
 }
 
-struct TrainLine {
+struct TrainArgs {
   train::TrainOptions options;
   Given given;
   std::optional<std::string> config;
@@ -44,34 +44,32 @@ struct TrainLine {
 };
 
 // The text of the file of --config; without one, of a file without settings.
-std::string config_text(const TrainLine& line) {
-  return line.config ? records::read_file(*line.config) : "{}";
-}
+std::string config_text(const TrainArgs& line) { return line.config ? io::read_file(*line.config) : "{}"; }
 
 // Returns the keys of that file. It may be a run's config.json. `on_gpu`: with its section for GPUs.
-std::vector<std::string> set_from_config(const config::Fields& fields, const TrainLine& line,
+std::vector<std::string> set_from_config(const io::Fields& fields, const TrainArgs& line,
                                          const std::string& text, bool on_gpu = false) {
-  return config::set_from_json_text(fields, text, line.config.value_or("--config"), {"run"},
-                                    {train::kGpuSection, on_gpu});
+  return io::set_from_json_text(fields, text, line.config.value_or("--config"), {"run"},
+                                {train::kGpuSection, on_gpu});
 }
 
 // A run's config.json is the program's own file: what is wrong in it is damage.
-void set_from_run(const config::Fields& fields, const std::string& path,
+void set_from_run(const io::Fields& fields, const std::string& path,
                   const std::vector<std::string>& passed_over) {
   try {
-    config::set_from_json_text(fields, records::read_file(path), path, passed_over);
-  } catch (const base::UsageError& e) {
-    throw base::FileError(
+    io::set_from_json_text(fields, io::read_file(path), path, passed_over);
+  } catch (const core::UsageError& e) {
+    throw core::FileError(
         fmt::format("{}. A run cannot be resumed without its settings: repair the file", e.what()));
   }
 }
 
 // What other settings depend on, from the command line or its configuration file: the learner, empty if neither has one, and the
 // device.
-train::TrainOptions first_settings(const TrainLine& line, const std::string& text) {
+train::TrainOptions first_settings(const TrainArgs& line, const std::string& text) {
   train::TrainOptions options;
   options.algo.clear();
-  const config::Fields fields = train::fields(options);
+  const io::Fields fields = train::fields(options);
   set_from_config(fields, line, text);
   Given given = line.given;
   std::erase_if(given, [](const auto& one) { return one.first != "algo" && one.first != "device"; });
@@ -85,9 +83,9 @@ class Help : public CLI::Formatter {
   explicit Help(std::string algo) : algo_(std::move(algo)) {
     if (algo_.empty()) return;
     train::TrainOptions options = train::usual_options(algo_);
-    for (const config::Field& field : train::fields(options)) {
-      if (!config::is_used(field, algo_)) unused_.insert(field.name);
-      defaults_[field.name] = config::value_text(field);
+    for (const io::Field& field : train::fields(options)) {
+      if (!io::is_used(field, algo_)) unused_.insert(field.name);
+      defaults_[field.name] = io::value_text(field);
     }
   }
 
@@ -121,13 +119,12 @@ class Help : public CLI::Formatter {
 std::vector<std::string> keys_passed_over(const std::string& settings, const std::string& resume) {
   std::vector<std::string> keys = {"run", "resume"};
   try {
-    for (const std::string& key :
-         train::unknown_settings(records::parse_ordered_json(records::read_file(settings))))
+    for (const std::string& key : train::unknown_settings(io::parse_ordered_json(io::read_file(settings))))
       keys.push_back(key);
-  } catch (const records::SystemError& e) {
+  } catch (const io::SystemError& e) {
     if (!e.is_missing()) throw;
-    throw base::FileError("--resume " + resume + ": not the folder of a run; it has no config.json");
-  } catch (const base::FileError&) {  // reported when the run reads it
+    throw core::FileError("--resume " + resume + ": not the folder of a run; it has no config.json");
+  } catch (const core::FileError&) {  // reported when the run reads it
   }
   return keys;
 }
@@ -135,7 +132,7 @@ std::vector<std::string> keys_passed_over(const std::string& settings, const std
 }  // namespace
 
 Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
-  const auto line = std::make_shared<TrainLine>();
+  const auto line = std::make_shared<TrainArgs>();
   add_fields(command, train::fields(line->options), line->given);
   command.option_defaults()->group("Running");
   command.add_option("--config", line->config, "JSON file with the same names; the command line wins");
@@ -152,7 +149,7 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
     const train::TrainOptions first = first_settings(*line, text);
     const bool on_gpu = first.device != "cpu" && gpus_for(first) > 0;
     if (!first.algo.empty()) line->options = train::usual_options(first.algo);
-    config::Fields fields = train::fields(line->options);
+    io::Fields fields = train::fields(line->options);
     const auto read_settings = [&] {
       std::vector<std::string> given = set_from_config(fields, *line, text, on_gpu);
       // A run's config.json holds all settings, whether they were set by the user or not.
@@ -179,12 +176,12 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
     }
     if (std::count(line->given.begin(), line->given.end(),
                    std::pair<std::string, std::string>("resume", "")) > 0)
-      throw base::UsageError("--resume \"\": give auto, never or a folder; an empty variable in a script?");
+      throw core::UsageError("--resume \"\": give auto, never or a folder; an empty variable in a script?");
     check_own_ranks(line->ranks);
     const std::vector<std::string> warnings = train::check_given(line->options, given);
     train::check_together(line->options);
     const auto warn = [&] {
-      for (const std::string& warning : warnings) base::tell_error("Warning: " + warning);
+      for (const std::string& warning : warnings) core::tell_error("Warning: " + warning);
     };
     if (line->check_settings) {
       warn();
@@ -192,9 +189,9 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
           train::check_start(train::Plan(line->options), {}, gpus_for(line->options));
       const std::string choices = train::choices_text(line->options, train::chosen(line->options, machine));
       if (!choices.empty())
-        base::print_result(fmt::format("On {} the run has {}\n",
+        core::print_result(fmt::format("On {} the run has {}\n",
                                        machine.device.is_cuda() ? "a GPU" : "this machine's CPU", choices));
-      return base::kExitDone;
+      return core::kExitDone;
     }
     if (const std::optional<int> code = start_own_ranks(line->ranks, arguments)) return *code;
     const dist::World world = dist::this_world(dist::Purpose::kTraining);

@@ -3,16 +3,16 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "snake_ddp/app/command_line.hpp"
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/records/verify_trace.hpp"
+#include "app/command_line.hpp"
+#include "io/verify_trace.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::app {
 namespace {
 
-struct VerifyLine {
+struct VerifyArgs {
   std::vector<std::string> files;
   std::string encodings, traces;
   bool json = false;
@@ -26,20 +26,20 @@ int print(const std::string& what, std::int64_t games, std::int64_t count, std::
     out[what + "s"] = count;
     out["mismatches"] = mismatches;
     if (mismatches > 0) out["first_mismatch"] = first;
-    base::print_result(fmt::format("{}\n", out.dump()));
+    core::print_result(fmt::format("{}\n", out.dump()));
   } else {
-    if (games >= 0) base::print_result(fmt::format("{}, ", base::counted(games, "game")));
-    base::print_result(
-        fmt::format("{}, {}\n", base::counted(count, what), base::counted(mismatches, "mismatch")));
-    if (mismatches > 0) base::print_result(fmt::format("first mismatch: {}\n", first));
+    if (games >= 0) core::print_result(fmt::format("{}, ", core::counted(games, "game")));
+    core::print_result(
+        fmt::format("{}, {}\n", core::counted(count, what), core::counted(mismatches, "mismatch")));
+    if (mismatches > 0) core::print_result(fmt::format("first mismatch: {}\n", first));
   }
-  return mismatches == 0 ? base::kExitDone : base::kExitBug;
+  return mismatches == 0 ? core::kExitDone : core::kExitBug;
 }
 
 }  // namespace
 
 Action add_verify_trace(CLI::App& command) {
-  const auto line = std::make_shared<VerifyLine>();
+  const auto line = std::make_shared<VerifyArgs>();
   command.add_option("files", line->files, "recorded games, JSON lines, plain or gzip");
   command.add_option("--encodings", line->encodings, "recorded observations, opponents' moves and rewards");
   command.add_option("--traces", line->traces, "the games that --encodings was recorded from");
@@ -47,13 +47,13 @@ Action add_verify_trace(CLI::App& command) {
   return [line]() -> int {
     if (!line->encodings.empty()) {
       if (line->traces.empty())
-        throw base::UsageError("verify-trace --encodings needs --traces, the games it was recorded from");
-      const records::EncodingReport r = records::verify_encodings(line->encodings, line->traces);
+        throw core::UsageError("verify-trace --encodings needs --traces, the games it was recorded from");
+      const io::EncodingReport r = io::verify_encodings(line->encodings, line->traces);
       return print("state", -1, r.states, r.mismatches, r.first_mismatch, line->json);
     }
     if (line->files.empty())
-      throw base::UsageError("verify-trace needs a file of recorded games; see --help");
-    const records::TraceReport r = records::verify_traces(line->files);
+      throw core::UsageError("verify-trace needs a file of recorded games; see --help");
+    const io::TraceReport r = io::verify_traces(line->files);
     return print("step", r.games, r.steps, r.mismatches, r.first_mismatch, line->json);
   };
 }

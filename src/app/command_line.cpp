@@ -1,4 +1,4 @@
-#include "snake_ddp/app/command_line.hpp"
+#include "app/command_line.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,14 +7,14 @@
 #include <filesystem>
 #include <sstream>
 
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/run_signals.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/config/fields.hpp"
-#include "snake_ddp/dist/self_launch.hpp"
-#include "snake_ddp/dist/world.hpp"
-#include "snake_ddp/running/build.hpp"
+#include "dist/build.hpp"
+#include "dist/self_launch.hpp"
+#include "dist/world.hpp"
+#include "io/fields.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/run_signals.hpp"
+#include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -35,12 +35,12 @@ std::vector<std::string> known_flags(const CLI::App& command) {
 // Settings and names are exchanged between ranks and files as JSON, which is UTF-8.
 void check_text(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (base::is_utf8(arguments[i])) continue;
+    if (core::is_utf8(arguments[i])) continue;
     const bool of_flag = i > 0 && !arguments[i].starts_with("--") && arguments[i - 1].starts_with("--");
-    throw base::UsageError(
+    throw core::UsageError(
         fmt::format("{}{}: not UTF-8; is it a path from a system with another encoding? "
                     "Rename it, or use a link with another name",
-                    of_flag ? arguments[i - 1] + " " : "", base::as_utf8(arguments[i])));
+                    of_flag ? arguments[i - 1] + " " : "", core::as_utf8(arguments[i])));
   }
 }
 
@@ -73,8 +73,8 @@ std::string unknown_arguments(const CLI::App& command, const std::vector<std::st
                        arguments.front(), meant.empty() ? "." : fmt::format("; did you mean {}?", meant),
                        command.get_name());
   }
-  const std::string near = config::did_you_mean(
-      config::near_names(with(name.substr(dashes), '-', '_'), known_flags(command)), "--");
+  const std::string near =
+      io::did_you_mean(io::near_names(with(name.substr(dashes), '-', '_'), known_flags(command)), "--");
   return fmt::format("unknown flag {}{} All flags: snake_ddp {} --help", name, near.empty() ? "." : near,
                      command.get_name());
 }
@@ -95,7 +95,7 @@ void refuse_empty_values(const CLI::App& command, bool fields) {
   for (const CLI::Option* option : command.get_options())
     for (const std::string& value : option->results())
       if (value.empty() && (!fields || option->get_name() == "--config"))
-        throw base::UsageError(fmt::format(
+        throw core::UsageError(fmt::format(
             "{} \"\": give a value, or leave it out; an empty variable in a script?", option->get_name()));
 }
 
@@ -106,14 +106,14 @@ std::string both_spellings(const std::string& name) {
   return "--" + name + (dashed == name ? "" : ",--" + dashed);
 }
 
-void add_fields(CLI::App& command, const config::Fields& fields, Given& given) {
-  for (const config::Field& field : fields) {
+void add_fields(CLI::App& command, const io::Fields& fields, Given& given) {
+  for (const io::Field& field : fields) {
     const auto keep = [&given, name = field.name](const std::string& text) {
       given.emplace_back(name, text);
     };
     std::string text = field.help;
     if (!field.choices.empty()) text += fmt::format(" ({})", fmt::join(field.choices, "|"));
-    text += fmt::format(" [{}]", config::value_text(field));
+    text += fmt::format(" [{}]", io::value_text(field));
     if (!field.used_by.empty()) text += fmt::format(" {{{}}}", fmt::join(field.used_by, ", "));
     const std::string help = text;  // a string that is not const would be the flag's target
     // `--load_model` switches on; `--load_model=off` switches off what a configuration file has on.
@@ -126,18 +126,18 @@ void add_fields(CLI::App& command, const config::Fields& fields, Given& given) {
   }
 }
 
-void apply_given(const config::Fields& fields, const Given& given) {
+void apply_given(const io::Fields& fields, const Given& given) {
   for (const auto& [name, text] : given) {
     const auto field =
         std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.name == name; });
-    config::set_from_text(*field, text);
+    io::set_from_text(*field, text);
   }
 }
 
 int run_command_line(const std::vector<std::string>& arguments) {
   check_text(arguments);
   CLI::App program("Distributed trainer for the game snakes 3v3", "snake_ddp");
-  program.set_version_flag("--version", running::version_text());
+  program.set_version_flag("--version", dist::version_text());
   program.require_subcommand(0, 1);
   program.fallthrough(false);
 
@@ -175,8 +175,8 @@ int run_command_line(const std::vector<std::string>& arguments) {
     for (const Command& c : commands) names.push_back(c.app->get_name());
     if (std::find(names.begin(), names.end(), line[0]) == names.end()) {
       const std::string near =
-          line[0].ends_with(".json") ? "train --config " + line[0] : config::nearest_name(line[0], names);
-      throw base::UsageError(fmt::format("unknown command \"{}\"{} The commands are {}", line[0],
+          line[0].ends_with(".json") ? "train --config " + line[0] : io::nearest_name(line[0], names);
+      throw core::UsageError(fmt::format("unknown command \"{}\"{} The commands are {}", line[0],
                                          near.empty() ? "." : fmt::format("; did you mean {}?", near),
                                          fmt::join(names, ", ")));
     }
@@ -187,27 +187,27 @@ int run_command_line(const std::vector<std::string>& arguments) {
   } catch (const CLI::Success& e) {  // --help and --version
     std::ostringstream text, none;
     const int code = program.exit(e, text, none);
-    base::print_result(text.str());
+    core::print_result(text.str());
     return code;
   } catch (const CLI::ArgumentMismatch& e) {
     const std::string text = e.what();  // "--gamma: 1 required  missing"
     const std::size_t at = text.find(": 1 required");
-    throw base::UsageError(at == text.npos ? text : text.substr(0, at) + " needs a value; see --help");
+    throw core::UsageError(at == text.npos ? text : text.substr(0, at) + " needs a value; see --help");
   } catch (const CLI::RequiresError& e) {  // "--speed requires --watch"
-    throw base::UsageError(fmt::format("{}: alone it has no effect", e.what()));
+    throw core::UsageError(fmt::format("{}: alone it has no effect", e.what()));
   } catch (const CLI::ParseError& e) {
-    throw base::UsageError(e.what());
+    throw core::UsageError(e.what());
   }
   for (const Command& c : commands) {
     if (!c.app->parsed()) continue;
     const std::vector<std::string> rest = c.app->remaining();
-    if (!rest.empty()) throw base::UsageError(unknown_arguments(*c.app, rest));
+    if (!rest.empty()) throw core::UsageError(unknown_arguments(*c.app, rest));
     refuse_empty_values(*c.app, c.app == train || c.app == pretrain);
     // Other commands have nothing to save: a signal ends them.
-    if (c.app != train && c.app != pretrain && c.app != eval) base::release_run_signals();
+    if (c.app != train && c.app != pretrain && c.app != eval) core::release_run_signals();
     return c.action();
   }
-  return base::kExitDone;
+  return core::kExitDone;
 }
 
 void only_with(CLI::App& command, const std::string& flag, const std::string& other) {
@@ -217,7 +217,7 @@ void only_with(CLI::App& command, const std::string& flag, const std::string& ot
 void refuse_to_replace(const std::string& input, const std::string& output, const char* flag) {
   std::error_code error;  // of a file that does not exist yet
   if (std::filesystem::equivalent(input, output, error))
-    throw base::UsageError(fmt::format("{} {}: this is the input file; give another name", flag, output));
+    throw core::UsageError(fmt::format("{} {}: this is the input file; give another name", flag, output));
 }
 
 void add_own_ranks(CLI::App& command, OwnRanks& ranks) {
@@ -228,8 +228,8 @@ void add_own_ranks(CLI::App& command, OwnRanks& ranks) {
 
 void check_own_ranks(const OwnRanks& ranks) {
   if (!ranks.ddp && ranks.world_size > 0)
-    throw base::UsageError("--world_size is for --ddp; under torchrun it comes from --nproc_per_node");
-  if (ranks.ddp && ranks.world_size == 0) throw base::UsageError("--ddp needs --world_size");
+    throw core::UsageError("--world_size is for --ddp; under torchrun it comes from --nproc_per_node");
+  if (ranks.ddp && ranks.world_size == 0) throw core::UsageError("--ddp needs --world_size");
 }
 
 std::optional<int> start_own_ranks(const OwnRanks& ranks, const std::vector<std::string>& arguments) {
@@ -237,13 +237,13 @@ std::optional<int> start_own_ranks(const OwnRanks& ranks, const std::vector<std:
   const dist::World world = dist::launcher_world();
   if (!world.alone()) {
     if (world.size == ranks.world_size) return std::nullopt;  // one of those ranks
-    throw base::UsageError(
+    throw core::UsageError(
         fmt::format("--ddp --world_size {}: this process is already one of the {} of {}; leave --ddp out",
-                    ranks.world_size, base::counted(world.size, "rank"),
+                    ranks.world_size, core::counted(world.size, "rank"),
                     world.launcher == dist::Launcher::kSlurm ? "srun" : "another launcher"));
   }
   if (!dist::this_rank().empty())
-    base::tell_error(
+    core::tell_error(
         "--ddp: RANK and WORLD_SIZE are set in this shell; the ranks started here get their own");
   std::vector<std::string> again = {"snake_ddp"};
   again.insert(again.end(), arguments.begin(), arguments.end());

@@ -1,4 +1,4 @@
-#include "snake_ddp/app/ladder.hpp"
+#include "app/ladder.hpp"
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -10,19 +10,19 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "snake_ddp/app/progress.hpp"
-#include "snake_ddp/app/team.hpp"
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/config/fields.hpp"
-#include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/dist/world.hpp"
+#include "app/progress.hpp"
+#include "app/team.hpp"
+#include "dist/build.hpp"
+#include "dist/context.hpp"
+#include "dist/ranks.hpp"
+#include "dist/signals.hpp"
+#include "dist/world.hpp"
+#include "io/fields.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
 #include "snake_ddp/play/elo.hpp"
-#include "snake_ddp/running/build.hpp"
-#include "snake_ddp/running/ranks.hpp"
-#include "snake_ddp/running/signals.hpp"
-#include "snake_ddp/train/judge.hpp"
+#include "train/judge.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -49,11 +49,11 @@ struct Standing {
 void check_names(const LadderOptions& options) {
   const std::vector<std::string>& teams = options.teams;
   if (teams.size() < 2) {
-    throw base::UsageError("--ladder needs two teams or more: --ladder level0 level2 PATH/actor_best.pth");
+    throw core::UsageError("--ladder needs two teams or more: --ladder level0 level2 PATH/actor_best.pth");
   }
   for (auto team = teams.begin(); team != teams.end(); ++team) {
     if (std::find(teams.begin(), team, *team) != team) {
-      throw base::UsageError(
+      throw core::UsageError(
           fmt::format("--ladder names {} twice; a team does not play against itself", *team));
     }
   }
@@ -63,7 +63,7 @@ void check_identities(const LadderOptions& options, const std::vector<Team>& tea
   for (std::size_t b = 1; b < teams.size(); ++b)
     for (std::size_t a = 0; a < b; ++a)
       if (teams[a].identity == teams[b].identity)
-        throw base::UsageError(fmt::format(
+        throw core::UsageError(fmt::format(
             "--ladder names one team twice: {} and {} are the same; a team does not play against itself",
             options.teams[a], options.teams[b]));
 }
@@ -79,8 +79,8 @@ std::optional<std::size_t> anchor_of(const LadderOptions& options, const std::ve
     for (std::size_t i = 0; i < teams.size(); ++i)
       if (teams[i].identity == other.identity) return i;
   }
-  const std::string near = config::nearest_name(options.anchor, names);
-  throw base::UsageError(fmt::format("--anchor {} is not one of the ladder's teams{}", options.anchor,
+  const std::string near = io::nearest_name(options.anchor, names);
+  throw core::UsageError(fmt::format("--anchor {} is not one of the ladder's teams{}", options.anchor,
                                      near.empty() ? "" : fmt::format("; did you mean {}?", near)));
 }
 
@@ -141,19 +141,19 @@ void print_table(const LadderOptions& options, const std::vector<Standing>& tabl
                  std::optional<std::size_t> anchor, double steps_per_second) {
   std::size_t width = 4;
   for (const std::string& team : options.teams) width = std::max(width, team.size());
-  base::print_result(fmt::format("{:<{}}  {:>6}  {:>16}  {:>7}  {:>6}  {:>6}  {:>6}  {:>13}\n", "team", width,
+  core::print_result(fmt::format("{:<{}}  {:>6}  {:>16}  {:>7}  {:>6}  {:>6}  {:>6}  {:>13}\n", "team", width,
                                  "Elo", "95 % interval", "points", "won", "drawn", "lost", "mean score"));
   for (const Standing& s : table) {
     const bool fixed = s.team == anchor;
     const std::string interval =
         fixed ? "anchor" : fmt::format("{:.0f} to {:.0f}", rounded(s.rating.low), rounded(s.rating.high));
-    base::print_result(fmt::format("{:<{}}  {:>6.0f}  {:>16}  {:>5.1f} %  {:>6}  {:>6}  {:>6}  {:>13}\n",
+    core::print_result(fmt::format("{:<{}}  {:>6.0f}  {:>16}  {:>5.1f} %  {:>6}  {:>6}  {:>6}  {:>13}\n",
                                    options.teams[s.team], width, rounded(s.rating.elo), interval,
                                    100 * s.point_rate(), s.sum.wins, s.sum.draws, s.sum.losses,
                                    fmt::format("{:.2f} : {:.2f}", s.sum.mean_a(), s.sum.mean_b())));
   }
-  base::print_result(fmt::format("{} of each pair, {} is 0, {:.0f} steps/s\n",
-                                 base::counted(options.games, "game"),
+  core::print_result(fmt::format("{} of each pair, {} is 0, {:.0f} steps/s\n",
+                                 core::counted(options.games, "game"),
                                  options.anchor.empty() ? "the mean" : options.anchor, steps_per_second));
 }
 
@@ -176,9 +176,9 @@ void play_ladder(const LadderOptions& options) {
   at::set_num_threads(1);
   dist::Options group;
   group.device = "cpu";
-  group.fingerprint = running::build_text();
-  group.stopping = running::stop_requested;
-  group.join_timeout = running::seconds_to_ms(options.join_timeout_s);
+  group.fingerprint = dist::build_text();
+  group.stopping = dist::stop_requested;
+  group.join_timeout = dist::seconds_to_ms(options.join_timeout_s);
   dist::DistContext context(dist::this_world(dist::Purpose::kOther), group);
   if (context.is_main()) std::for_each(teams.begin(), teams.end(), tell_remark);
   const auto begin = std::chrono::steady_clock::now();
@@ -186,9 +186,9 @@ void play_ladder(const LadderOptions& options) {
   std::optional<Progress> progress;
   progress.emplace("Playing", context.is_main());
   match.progress = [&](double share) { progress->show(share); };
-  const auto results = train::judge_all(pairings, match, context, running::stop_requested);
+  const auto results = train::judge_all(pairings, match, context, dist::stop_requested);
   progress.reset();
-  if (!results) throw base::Stopped("stopped by a signal before all games were played; there is no result");
+  if (!results) throw core::Stopped("stopped by a signal before all games were played; there is no result");
   const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   context.barrier("end of eval", context.deadline());
   if (context.is_main()) {  // the others need not wait for the reader of this
@@ -200,7 +200,7 @@ void play_ladder(const LadderOptions& options) {
     const double steps_per_second = static_cast<double>(steps) / passed;
     const std::vector<Standing> table = standings(teams.size(), pairs, anchor);
     if (options.json) {
-      base::print_result(fmt::format("{}\n", ladder_json(options, table, pairs, steps_per_second).dump()));
+      core::print_result(fmt::format("{}\n", ladder_json(options, table, pairs, steps_per_second).dump()));
     } else {
       print_table(options, table, anchor, steps_per_second);
     }

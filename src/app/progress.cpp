@@ -1,4 +1,4 @@
-#include "snake_ddp/app/progress.hpp"
+#include "app/progress.hpp"
 
 #include <unistd.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "snake_ddp/train/live_view.hpp"
+#include "train/live_view.hpp"
 
 namespace snake_ddp::app {
 

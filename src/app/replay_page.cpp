@@ -1,16 +1,16 @@
-#include "snake_ddp/app/replay_page.hpp"
+#include "app/replay_page.hpp"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
 #include "embedded.hpp"
-#include "snake_ddp/base/check.hpp"
+#include "snake_ddp/core/check.hpp"
 
 namespace snake_ddp::app {
 namespace {
 
-nlohmann::ordered_json board_json(const records::RecordedBoard& board) {
+nlohmann::ordered_json board_json(const io::RecordedBoard& board) {
   return {board.snakes, board.beans, board.directions};
 }
 
@@ -42,12 +42,12 @@ std::string with_data(std::string_view html, std::string_view id, const nlohmann
   return page.replace(at + place.size() - kNull.size(), kNull.size(), text);
 }
 
-std::string replay_page(const records::RecordedGame& game, const PageNotes& notes) {
+std::string replay_page(const io::RecordedGame& game, const PageNotes& notes) {
   nlohmann::ordered_json boards = {board_json(game.start)}, steps = nlohmann::ordered_json::array();
-  for (const records::RecordedStep& step : game.steps) {
+  for (const io::RecordedStep& step : game.steps) {
     boards.push_back(board_json(step.after));
     steps.push_back({step.actions, step.reward, step.hit});
-    if (records::is_explained(step)) steps.back().push_back(records::explanation_json(step.reasons));
+    if (io::is_explained(step)) steps.back().push_back(io::explanation_json(step.reasons));
   }
   nlohmann::ordered_json data = {{"rows", game::kRows},
                                  {"columns", game::kCols},
@@ -62,7 +62,7 @@ std::string replay_page(const records::RecordedGame& game, const PageNotes& note
                                  {"steps", steps}};
   if (notes.blunders) {
     data["blunders"] = nlohmann::ordered_json::array();
-    for (const search::Loss& loss : *notes.blunders)
+    for (const play::Loss& loss : *notes.blunders)
       data["blunders"].push_back({loss.step, loss.snake, loss.played, loss.better, loss.points()});
   }
   return with_data(kReplayPageHtml, "game", data);

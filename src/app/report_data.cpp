@@ -1,4 +1,4 @@
-#include "snake_ddp/app/report_data.hpp"
+#include "app/report_data.hpp"
 
 #include <ATen/Parallel.h>
 #include <fmt/chrono.h>
@@ -18,19 +18,19 @@
 #include <utility>
 #include <vector>
 
-#include "snake_ddp/agents/opponents.hpp"
-#include "snake_ddp/app/replay_page.hpp"
-#include "snake_ddp/app/team.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/learners/registry.hpp"
+#include "app/replay_page.hpp"
+#include "app/team.hpp"
+#include "io/atomic_file.hpp"
+#include "io/folders.hpp"
+#include "io/game_log.hpp"
+#include "io/json_text.hpp"
+#include "learners/registry.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
+#include "snake_ddp/game/opponents.hpp"
 #include "snake_ddp/play/match.hpp"
-#include "snake_ddp/records/atomic_file.hpp"
-#include "snake_ddp/records/folders.hpp"
-#include "snake_ddp/records/game_log.hpp"
-#include "snake_ddp/records/json_text.hpp"
-#include "snake_ddp/train/history.hpp"
-#include "snake_ddp/train/options.hpp"
+#include "train/history.hpp"
+#include "train/options.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -42,7 +42,7 @@ constexpr std::uint64_t kSeed = 1;
 constexpr std::string_view kActor = "actor_";
 
 std::string stamp(const fs::path& file) {
-  return fmt::format("{} {:016x}", file.filename().string(), records::hash_of_file(file.string()));
+  return fmt::format("{} {:016x}", file.filename().string(), io::hash_of_file(file.string()));
 }
 
 ordered_json row(const std::string& name, const Team& self, const Team& other, std::int64_t games) {
@@ -68,7 +68,7 @@ ordered_json play_all(const fs::path& actor, const std::string& champion, std::i
       return row(name, team_from_spec(actor.string()), team_from_spec(spec), games);
     }));
   };
-  for (const agents::OpponentEntry& entry : agents::kOpponents)
+  for (const game::OpponentEntry& entry : game::kOpponents)
     begin(std::string(entry.name), std::string(entry.name));
   if (!champion.empty()) begin("champion", champion);
   ordered_json rows = ordered_json::array();
@@ -100,9 +100,9 @@ bool is_ladder(const ordered_json& ladder) {
 
 ordered_json stored(const std::string& path) {
   try {
-    ordered_json ladder = records::parse_ordered_json(records::read_file(path));
+    ordered_json ladder = io::parse_ordered_json(io::read_file(path));
     if (is_ladder(ladder)) return ladder;
-  } catch (const base::FileError&) {  // missing or unusable: it is played again
+  } catch (const core::FileError&) {  // missing or unusable: it is played again
   }
   return ordered_json::object();
 }
@@ -111,12 +111,11 @@ ordered_json stored(const std::string& path) {
 fs::path last_actor(const std::string& folder) {
   fs::path last;
   std::int64_t last_episode = -1;  // the files' times are those of a copy or of an unpacked archive
-  for (const std::string& name : records::names_in(folder + "/trained_model")) {
+  for (const std::string& name : io::names_in(folder + "/trained_model")) {
     const fs::path path = fs::path(folder) / "trained_model" / name;
     if (!name.starts_with(kActor) || path.extension() != ".pth") continue;
-    const auto episode = base::try_number<std::int64_t>(path.stem().string().substr(kActor.size()));
-    if (!episode || *episode <= last_episode || !records::is_there(path.string()))
-      continue;  // a link to nothing
+    const auto episode = core::try_number<std::int64_t>(path.stem().string().substr(kActor.size()));
+    if (!episode || *episode <= last_episode || !io::is_there(path.string())) continue;  // a link to nothing
     last = path;
     last_episode = *episode;
   }
@@ -145,11 +144,11 @@ ordered_json run_ladder(const std::string& folder, const std::string& champion, 
                            {"seed", kSeed},
                            {"rows", play_all(actor, champion, games)}};
     try {
-      records::write_json(path, ladder);
-    } catch (const base::FileError&) {  // a read-only folder: it is played again each time
+      io::write_json(path, ladder);
+    } catch (const core::FileError&) {  // a read-only folder: it is played again each time
     }
     return ladder;
-  } catch (const base::Error& e) {  // weights from another version, or a file that is damaged
+  } catch (const core::Error& e) {  // weights from another version, or a file that is damaged
     return {{"why", fmt::format("Could not be played: {}", e.what())}};
   }
 }
@@ -162,7 +161,7 @@ constexpr std::size_t kPointsOfAll = 480;  // per curve, over all runs together
 constexpr std::size_t kMostGameBytes = 600'000;
 
 // Rounded to six digits.
-double tidy(double value) { return base::try_number<double>(fmt::format("{:.6g}", value)).value_or(value); }
+double tidy(double value) { return core::try_number<double>(fmt::format("{:.6g}", value)).value_or(value); }
 
 std::string clock_text(double time) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<std::time_t>(time)));
@@ -362,11 +361,11 @@ void add_log(const History& history, ordered_json& run) {
 ordered_json base_settings(const std::string& preset, const std::string& algo) {
   train::TrainOptions options;
   if (!preset.empty()) {
-    options = train::options_of_file(records::read_file(preset), preset, {"run"});
+    options = train::options_of_file(io::read_file(preset), preset, {"run"});
   } else if (learners::is_learner(algo)) {  // a later version may have others
     options = train::usual_options(algo);
   }
-  return config::to_json(train::fields(options));
+  return io::to_json(train::fields(options));
 }
 
 ordered_json differences(const ordered_json& settings, const ordered_json& base) {
@@ -392,8 +391,8 @@ ordered_json games_of(const std::string& folder, std::size_t& room, std::vector<
   for (const char* name : {"best", "median", "worst"}) {
     const std::string path = folder + "/evaluation/" + name + ".json";
     try {
-      if (!records::is_there(path)) continue;
-      const records::RecordedGame game = records::nth_game(path, 0);
+      if (!io::is_there(path)) continue;
+      const io::RecordedGame game = io::nth_game(path, 0);
       std::string page = replay_page(game, {path, 0, {}});
       if (page.size() > room) {
         all.push_back({{"name", name}, {"path", path}});
@@ -401,13 +400,13 @@ ordered_json games_of(const std::string& folder, std::size_t& room, std::vector<
       }
       room -= page.size();
       int score[2] = {0, 0};
-      for (const records::RecordedStep& step : game.steps)
+      for (const io::RecordedStep& step : game.steps)
         for (int i = 0; i < game::kSnakes; ++i)
           score[i / game::kTeamSize] += step.reward[static_cast<std::size_t>(i)];
       all.push_back({{"name", name}, {"names", game.names}, {"score", score}, {"page", std::move(page)}});
-    } catch (const base::FileError& e) {
+    } catch (const core::FileError& e) {
       damage.emplace_back(e.what());
-    } catch (const base::UsageError&) {  // from nth_game
+    } catch (const core::UsageError&) {  // from nth_game
       damage.push_back(path + " contains no game.");
     }
   }

@@ -1,4 +1,4 @@
-#include "snake_ddp/app/team.hpp"
+#include "app/team.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,17 +6,17 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/config/fields.hpp"
-#include "snake_ddp/encode/mirror.hpp"
-#include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/learners/with_tokens.hpp"
-#include "snake_ddp/records/folders.hpp"
-#include "snake_ddp/search/mover.hpp"
-#include "snake_ddp/train/actor_record.hpp"
-#include "snake_ddp/train/plan.hpp"
+#include "io/fields.hpp"
+#include "io/folders.hpp"
+#include "io/state_dict.hpp"
+#include "learners/with_tokens.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
+#include "snake_ddp/game/mirror.hpp"
+#include "snake_ddp/play/mover.hpp"
+#include "train/actor_record.hpp"
+#include "train/plan.hpp"
 
 namespace snake_ddp::app {
 
@@ -25,10 +25,10 @@ namespace {
 constexpr const char* kRandom = "random";  // the platform's name for level0
 
 // Throws UsageError if the team's network is of a kind that cannot search.
-void check_search(const files::NamedTensors& weights, const train::ActorRecord& record, const Team& team,
+void check_search(const io::NamedTensors& weights, const train::ActorRecord& record, const Team& team,
                   const std::string& spec) {
   const auto refuse = [&](const std::string& why) {
-    throw base::UsageError(fmt::format("team \"{}\": {}", spec, why));
+    throw core::UsageError(fmt::format("team \"{}\": {}", spec, why));
   };
   if (!nets::is_q_net(weights)) {
     refuse(
@@ -37,7 +37,7 @@ void check_search(const files::NamedTensors& weights, const train::ActorRecord& 
   }
   if (team.policy->memory() > 0)
     refuse("search needs a network without memory: a recurrent one would lack the memory of imagined steps");
-  if (team.player.sight.tokens)
+  if (team.player.obs_spec.tokens)
     refuse("search is for networks that see features only; this one was trained with --tokens");
   if (record.reward != "score") {
     refuse(fmt::format(
@@ -50,11 +50,11 @@ void check_search(const files::NamedTensors& weights, const train::ActorRecord& 
 // For a Q-network that was trained with --tokens.
 void add_tokens(Team& team, const train::ActorRecord& record, std::int64_t features,
                 const std::string& path) {
-  learners::TokenSource source = train::token_source(record.tokens, record.sight.view_radius, at::kCPU);
-  const std::int64_t plain = encode::obs_size(record.sight.kind);
+  learners::TokenSource source = train::token_source(record.tokens, record.obs_spec.view_radius, at::kCPU);
+  const std::int64_t plain = game::obs_size(record.obs_spec.kind);
   if (plain + source.reader.features() != features) {
-    throw base::FileError(fmt::format("{}: a network for {}, but --obs {} with the tokens of {} has {}", path,
-                                      base::counted(features, "feature"), record.obs, record.tokens,
+    throw core::FileError(fmt::format("{}: a network for {}, but --obs {} with the tokens of {} has {}", path,
+                                      core::counted(features, "feature"), record.obs, record.tokens,
                                       plain + source.reader.features()));
   }
   team.policy = learners::make_policy_with_tokens(std::move(team.policy), std::move(source), plain);
@@ -74,7 +74,7 @@ FileSpec split_spec(const std::string& spec) {
   for (;;) {
     const std::size_t colon = file.path.rfind(':');
     if (colon == std::string::npos || file.path.find('/', colon) != std::string::npos ||
-        records::is_there(file.path))
+        io::is_there(file.path))
       return file;
     const std::string word = file.path.substr(colon + 1);
     if (train::take_word(file.said, word)) {
@@ -89,9 +89,9 @@ FileSpec split_spec(const std::string& spec) {
 }
 
 std::string identity_of(const std::string& path, const train::ActorRecord& record, const Team& team,
-                        const std::optional<search::Spec>& how) {
+                        const std::optional<play::SearchSpec>& how) {
   std::error_code none;
-  const search::Spec s = how.value_or(search::Spec{.kind = search::Spec::Kind::kNone});
+  const play::SearchSpec s = how.value_or(play::SearchSpec{.kind = play::SearchSpec::Kind::kNone});
   // Values are no probabilities to draw from: their largest is played anyway.
   const bool is_argmax = team.player.argmax || team.policy->answer() == nets::Policy::Answer::kValues;
   return fmt::format("{} {} {} {} {} {} {} {}", std::filesystem::weakly_canonical(path, none).string(),
@@ -110,43 +110,42 @@ std::string weights_of_spec(const std::string& spec) {
 
 Team team_from_spec(const std::string& spec, bool mask_fatal, const std::string& head) {
   Team team;
-  team.player.scripted =
-      agents::try_opponent(spec == kRandom ? agents::name(agents::Opponent::kLevel0) : spec);
+  team.player.scripted = game::try_opponent(spec == kRandom ? game::name(game::Opponent::kLevel0) : spec);
   if (team.player.scripted) {
-    team.identity = agents::name(*team.player.scripted);
+    team.identity = game::name(*team.player.scripted);
     return team;
   }
 
   auto [path, meaning, mode, said] = split_spec(spec);
   if (!head.empty()) said.head = head;
   team.player.argmax = mode == kArgmax;
-  const std::optional<search::Spec> how = search::try_spec(mode);
+  const std::optional<play::SearchSpec> how = play::try_spec(mode);
   if (!mode.empty() && !how && mode != kArgmax) {
-    throw base::UsageError(fmt::format(
+    throw core::UsageError(fmt::format(
         "team \"{}\": \"{}\" is not a way to play; after a file's name there may be "
         ":argmax, or a search: {}; and before it what a file without a record does not say: softmax, "
         "tanh, view, ahead",
-        spec, mode, search::kSpecForms));
+        spec, mode, play::kSpecForms));
   }
-  if (!records::is_there(path) && path.find('/') == std::string::npos && !path.ends_with(".pth")) {
-    std::vector<std::string> names = agents::opponent_names();
+  if (!io::is_there(path) && path.find('/') == std::string::npos && !path.ends_with(".pth")) {
+    std::vector<std::string> names = game::opponent_names();
     names.insert(names.begin(), kRandom);
     if (how && std::find(names.begin(), names.end(), path) != names.end()) {
-      throw base::UsageError(
+      throw core::UsageError(
           fmt::format("team \"{}\": search needs a Q-network's file; {} is a script", spec, path));
     }
-    const std::string near = config::nearest_name(path, names);
-    throw base::UsageError(fmt::format("team \"{}\": neither a scripted team ({}) nor a file{}", spec,
+    const std::string near = io::nearest_name(path, names);
+    throw core::UsageError(fmt::format("team \"{}\": neither a scripted team ({}) nor a file{}", spec,
                                        fmt::join(names, ", "),
                                        near.empty() ? "" : fmt::format("; did you mean {}?", near)));
   }
-  const files::SavedWeights file = files::load_weights(path);
+  const io::SavedWeights file = io::load_weights(path);
   const train::ActorRecord record = train::actor_record(file, path, said);
   team.remark = train::remark_on(file, path);
   team.head = record.head;
-  team.policy = nets::make_policy(file.weights, record.head, path, encode::mirror_of(record.sight.kind));
-  team.player.sight = record.sight;
-  if (record.sight.tokens) add_tokens(team, record, nets::features_of(file.weights, path), path);
+  team.policy = nets::make_policy(file.weights, record.head, path, game::mirror_of(record.obs_spec.kind));
+  team.player.obs_spec = record.obs_spec;
+  if (record.obs_spec.tokens) add_tokens(team, record, nets::features_of(file.weights, path), path);
   team.player.policy = team.policy.get();
   if (how) {
     check_search(file.weights, record, team, spec);
@@ -158,7 +157,7 @@ Team team_from_spec(const std::string& spec, bool mask_fatal, const std::string&
 }
 
 void tell_remark(const Team& team) {
-  if (!team.remark.empty()) base::tell_error(team.remark);
+  if (!team.remark.empty()) core::tell_error(team.remark);
 }
 
 }  // namespace snake_ddp::app

@@ -1,4 +1,4 @@
-#include "snake_ddp/app/terminal.hpp"
+#include "app/terminal.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 #include <limits>
 #include <utility>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/core/error.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -92,18 +92,18 @@ std::optional<Key> take_key(std::string& sent) {
 
 }  // namespace
 
-Terminal::Terminal(const base::Abilities& abilities) : abilities_(abilities) {
+Terminal::Terminal(const core::Abilities& abilities) : abilities_(abilities) {
   for (const auto& [descriptor, name] :
        {std::pair{STDIN_FILENO, "input"}, std::pair{STDOUT_FILENO, "output"}}) {
     if (::isatty(descriptor) == 0)
-      throw base::UsageError(std::string("play needs a terminal, with keys and a screen; standard ") + name +
+      throw core::UsageError(std::string("play needs a terminal, with keys and a screen; standard ") + name +
                              " is not one");
   }
   // ttyname's path may be another container's terminal.
   g_output = ::open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (g_output < 0 || ::tcgetattr(STDIN_FILENO, &g_before) != 0) {
     if (g_output >= 0) ::close(g_output);
-    throw base::UsageError("play cannot use this terminal for keys and a screen; try another one");
+    throw core::UsageError("play cannot use this terminal for keys and a screen; try another one");
   }
   g_escapes = abilities_.escapes;
   struct sigaction action {};
@@ -124,7 +124,7 @@ Terminal::~Terminal() {
   ::close(g_output);
 }
 
-std::optional<Key> Terminal::key(base::Deadline deadline) {
+std::optional<Key> Terminal::key(core::Deadline deadline) {
   for (;;) {
     if (g_stop) return Key::kQuit;
     if (const auto known = take_key(sent_)) return known;
@@ -172,7 +172,7 @@ bool Terminal::show(std::string_view frame) {
 }
 
 void Terminal::write(std::string_view text) {
-  const base::Deadline deadline = base::Deadline::in(std::chrono::seconds(1));
+  const core::Deadline deadline = core::Deadline::in(std::chrono::seconds(1));
   while (!text.empty() && !deadline.passed() && !g_stop) {
     const ssize_t size = ::write(g_output, text.data(), text.size());
     if (size > 0) {

@@ -10,17 +10,17 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime.h>
 
-#include "snake_ddp/cuda/library.hpp"
+#include "nets/cuda_library.hpp"
 #endif
 
 #include "network.hpp"
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/core/error.hpp"
 
 namespace snake_ddp::dist {
 namespace {
 
-using base::DistError;
 using c10d::ProcessGroupGloo;
+using core::DistError;
 using std::chrono::milliseconds;
 
 // Null where the user chose an interface: the library reads the variable itself.
@@ -56,7 +56,7 @@ void set_library_defaults(int rank) {
 }
 
 c10::intrusive_ptr<ProcessGroupGloo> connect_gloo(const Meeting& meeting, const std::string& name, int rank,
-                                                  base::Deadline deadline, milliseconds timeout) {
+                                                  core::Deadline deadline, milliseconds timeout) {
   const milliseconds limit = std::max(deadline.left(), milliseconds(1));
   auto options = ProcessGroupGloo::Options::create(limit);
   if (auto device = choose_device(meeting))
@@ -85,7 +85,7 @@ std::string gpu_identity(at::Device device) {
 c10::intrusive_ptr<c10d::Backend> connect_nccl(const Meeting& meeting, int rank, at::Device device,
                                                milliseconds timeout) {
   c10::cuda::set_device(device.index());  // of this thread
-  return cuda::library().connect_nccl(c10::make_intrusive<c10d::PrefixStore>("nccl", meeting.store), rank,
+  return nets::library().connect_nccl(c10::make_intrusive<c10d::PrefixStore>("nccl", meeting.store), rank,
                                       static_cast<int>(meeting.members.size()), device, timeout);
 }
 #endif

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "rendezvous.hpp"
-#include "snake_ddp/base/deadline.hpp"
+#include "snake_ddp/core/deadline.hpp"
 
 namespace snake_ddp::dist {
 
@@ -21,7 +21,7 @@ void set_library_defaults(int rank);
 /// Waits       until `deadline`. `timeout` is the group's own, for operations that have none.
 /// Throws      DistError, and the libraries' own errors.
 c10::intrusive_ptr<c10d::ProcessGroupGloo> connect_gloo(const Meeting& meeting, const std::string& name,
-                                                        int rank, base::Deadline deadline,
+                                                        int rank, core::Deadline deadline,
                                                         std::chrono::milliseconds timeout);
 
 #ifdef SD_HAVE_CUDA

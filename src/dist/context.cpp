@@ -1,4 +1,4 @@
-#include "snake_ddp/dist/context.hpp"
+#include "dist/context.hpp"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -22,16 +22,16 @@
 #endif
 
 #include "connect.hpp"
+#include "dist/watchdog.hpp"
 #include "rendezvous.hpp"
 #include "shared_sum.hpp"
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/deadline.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/host.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/base/wait.hpp"
-#include "snake_ddp/dist/watchdog.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/deadline.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/host.hpp"
+#include "snake_ddp/core/text.hpp"
+#include "snake_ddp/core/wait.hpp"
 
 namespace snake_ddp::dist {
 namespace {
@@ -41,7 +41,7 @@ namespace {
 // Returns  false if `deadline` passed first, or `give_up`, called ten times a second, returned true.
 // Throws   what `work` throws.
 template <typename Work, typename GiveUp>
-bool finishes_by(base::Deadline deadline, Work work, GiveUp give_up) {
+bool finishes_by(core::Deadline deadline, Work work, GiveUp give_up) {
   constexpr std::chrono::milliseconds kLook{100};
   auto task = std::make_shared<std::packaged_task<void()>>(std::move(work));
   std::future<void> result = task->get_future();
@@ -54,13 +54,13 @@ bool finishes_by(base::Deadline deadline, Work work, GiveUp give_up) {
 }
 
 template <typename Work>
-bool finishes_by(base::Deadline deadline, Work work) {
+bool finishes_by(core::Deadline deadline, Work work) {
   return finishes_by(deadline, std::move(work), [] { return false; });
 }
 
-using base::Deadline;
-using base::DistError;
-using base::UsageError;
+using core::Deadline;
+using core::DistError;
+using core::UsageError;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
@@ -92,12 +92,12 @@ std::string brief(const std::exception& error) {
 }
 
 std::string describe(const Hello& member) {
-  if (member.host != base::host_name()) return member.describe();
+  if (member.host != core::host_name()) return member.describe();
   return fmt::format("{}, which {}", member.describe(), process_state(member.pid));
 }
 
 std::string describe(const at::Tensor& t) {
-  return base::counted(t.numel(), fmt::format("{} value", c10::toString(t.scalar_type())));
+  return core::counted(t.numel(), fmt::format("{} value", c10::toString(t.scalar_type())));
 }
 
 #ifdef SD_HAVE_CUDA
@@ -171,7 +171,7 @@ void await_keys(c10d::Store& store, const std::string& prefix, const std::vector
 }  // namespace
 
 // The connections for sums of tensors in main memory.
-struct Lines {
+struct Connections {
   c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo{};    // all ranks
   std::unique_ptr<SharedSum> shared{};                  // the ranks of this machine
   std::vector<Peer> peers{};                            // the same ranks
@@ -194,8 +194,8 @@ struct DistContext::Group {
   Placement placement;
   int exceptions_at_start = std::uncaught_exceptions();
   Meeting meeting{};
-  std::vector<std::string> hosts{base::host_name()};
-  Lines lines{};
+  std::vector<std::string> hosts{core::host_name()};
+  Connections lines{};
 #ifdef SD_HAVE_CUDA
   c10::intrusive_ptr<c10d::Backend> nccl{};
 #endif
@@ -207,7 +207,7 @@ struct DistContext::Group {
 
   [[nodiscard]] bool alone() const { return placement.backend == "none"; }
   [[nodiscard]] std::string self() const {
-    return fmt::format("rank {} on {}", world.rank, base::host_name());
+    return fmt::format("rank {} on {}", world.rank, core::host_name());
   }
 
   void join();
@@ -244,7 +244,7 @@ bool DistContext::Group::joins_by(Deadline deadline, Work work) {
   };
   if (finishes_by(deadline, std::move(work), give_up)) return true;
   if (stops_at && stops_at->passed())
-    throw base::Stopped(self() + ": stopped by a signal before all ranks had joined; nothing was started");
+    throw core::Stopped(self() + ": stopped by a signal before all ranks had joined; nothing was started");
   return false;
 }
 
@@ -269,10 +269,10 @@ void DistContext::Group::join() {
     calls = 0;  // from here on they are the user's
   } catch (const DistError& error) {
     throw DistError(prefix + error.what(), error.peer_only);
-  } catch (const base::Error&) {
+  } catch (const core::Error&) {
     throw;
   } catch (const std::exception& error) {  // c10d and Gloo throw kinds of their own
-    if (base::is_lack_of_threads(error)) throw;
+    if (core::is_lack_of_threads(error)) throw;
     throw DistError(prefix + "the store or another rank was lost: " + brief(error), true);
   }
 }
@@ -492,7 +492,7 @@ void DistContext::Group::guarded(const std::string& what, Deadline deadline, Bod
       throw DistError(fmt::format("an earlier operation of NCCL {}", nccl_failure(nccl->getError())));
 #endif
     body(limit);
-  } catch (const base::Bug&) {
+  } catch (const core::Bug&) {
     throw;
   } catch (const std::exception& error) {  // c10d, Gloo and NCCL throw kinds of their own
     fail(what, begun, limit, brief(error));
@@ -563,7 +563,7 @@ void DistContext::Group::fail(const std::string& what, Clock::time_point begun, 
   failure = fmt::format("{}: {}.{} The library says: {}", head, findings->text,
                         lost.empty() ? "" : " Check the missing ranks' own output first.", library_text);
   if (too_late) {  // where a connection broke, the message says enough
-    base::tell_error(head + ". Its threads:");
+    core::tell_error(head + ". Its threads:");
     print_stacks();
   }
   throw DistError(failure, true);
@@ -644,7 +644,7 @@ const std::vector<std::string>& DistContext::hosts() const { return group_->host
 Deadline DistContext::deadline() const { return Deadline::in(group_->options.timeout); }
 
 template <class Number>
-void Lines::add_machines(Number* values, at::Tensor& tensor, milliseconds limit) {
+void Connections::add_machines(Number* values, at::Tensor& tensor, milliseconds limit) {
   const at::NoGradGuard no_grad;
   if (across->getSize() > 2) {
     std::vector<at::Tensor> tensors{tensor};
@@ -671,7 +671,7 @@ void Lines::add_machines(Number* values, at::Tensor& tensor, milliseconds limit)
 }
 
 // The ranks of a machine add their numbers, the machines' first ranks add the sums, and hand the result to the others.
-void Lines::sum_in_shared_memory(at::Tensor& tensor, int divisor, milliseconds limit) {
+void Connections::sum_in_shared_memory(at::Tensor& tensor, int divisor, milliseconds limit) {
   const auto sum = [&](auto* values) {
     using Number = std::remove_pointer_t<decltype(values)>;
     const Deadline until = Deadline::in(limit);
@@ -709,7 +709,7 @@ void DistContext::post_mean(const at::Tensor& tensor) {
 
 void DistContext::all_reduce_mean(at::Tensor& tensor, Deadline deadline) {
   if (group_->alone()) return;
-  SD_CHECK(tensor.is_floating_point(), "the mean of whole numbers");
+  SD_CHECK(tensor.is_floating_point(), "a mean needs floating-point numbers: " + describe(tensor));
   if (group_->lines.takes(tensor)) return group_->sum_in_shared_memory(tensor, size(), deadline);
   all_reduce_sum(tensor, deadline);
   const at::NoGradGuard no_grad;

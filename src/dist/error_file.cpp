@@ -1,4 +1,4 @@
-#include "snake_ddp/dist/error_file.hpp"
+#include "dist/error_file.hpp"
 
 #include <c10/util/Exception.h>
 #include <cxxabi.h>
@@ -16,9 +16,9 @@
 #include <string_view>
 #include <typeinfo>
 
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/dist/world.hpp"
+#include "dist/world.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/error.hpp"
 
 namespace snake_ddp::dist {
 namespace {
@@ -85,19 +85,19 @@ struct LastWords {
 
 LastWords last_words() {
   const std::exception_ptr current = std::current_exception();
-  if (!current) return {"std::terminate without an exception", base::kExitBug};
+  if (!current) return {"std::terminate without an exception", core::kExitBug};
   try {
     std::rethrow_exception(current);
-  } catch (const base::Error& error) {
+  } catch (const core::Error& error) {
     return {error.what(), error.exit_code()};
   } catch (const c10::DistError& error) {
-    return {error.what_without_backtrace(), base::kExitDist};
+    return {error.what_without_backtrace(), core::kExitDist};
   } catch (const c10::Error& error) {
-    return {error.what_without_backtrace(), base::kExitBug};
+    return {error.what_without_backtrace(), core::kExitBug};
   } catch (const std::exception& error) {
-    return {error.what(), is_of_gloo(typeid(error)) ? base::kExitDist : base::kExitBug};
+    return {error.what(), is_of_gloo(typeid(error)) ? core::kExitDist : core::kExitBug};
   } catch (...) {
-    return {"an exception not derived from std::exception", base::kExitBug};
+    return {"an exception not derived from std::exception", core::kExitBug};
   }
 }
 
@@ -107,8 +107,8 @@ LastWords last_words() {
   const std::string message = fmt::format("{}{}ended by an exception outside the main program: {}", rank,
                                           rank.empty() ? "" : ": ", text);
   write_error_file(message, code);
-  base::tell_error(message);
-  if (code == base::kExitBug) std::abort();  // a core dump is worth having
+  core::tell_error(message);
+  if (code == core::kExitBug) std::abort();  // a core dump is worth having
   ::_exit(code);                             // other threads may hang in the dead group
 }
 

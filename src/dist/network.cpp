@@ -16,14 +16,14 @@
 #include <memory>
 #include <thread>
 
-#include "snake_ddp/base/descriptor.hpp"
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/core/descriptor.hpp"
+#include "snake_ddp/core/error.hpp"
 
 namespace snake_ddp::dist {
 namespace {
 
-using base::Deadline;
-using base::DistError;
+using core::Deadline;
+using core::DistError;
 using namespace std::chrono_literals;
 
 struct SocketAddress {
@@ -54,7 +54,7 @@ std::string numeric_text(const sockaddr* address, socklen_t length) {
 // 0 if something accepts the connection in time, else the error number.
 int try_connect(const std::string& address, std::uint16_t port, std::chrono::milliseconds limit) {
   SocketAddress target = socket_address(address, port);
-  const base::Descriptor s(::socket(target.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const core::Descriptor s(::socket(target.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!s.open()) return errno;
   if (::connect(s.get(), target.get(), target.length) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
@@ -109,7 +109,7 @@ bool is_loopback(const std::string& address) { return address == "::1" || addres
 
 std::string local_address_towards(const std::string& peer) {
   SocketAddress target = socket_address(peer, 9);  // a datagram socket's connect sends nothing
-  const base::Descriptor s(::socket(target.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const core::Descriptor s(::socket(target.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!s.open() || ::connect(s.get(), target.get(), target.length) != 0) return {};
   SocketAddress own;
   own.length = sizeof own.storage;
@@ -131,13 +131,13 @@ std::string first_outer_address() {
 
 bool is_own(const std::string& address) {
   SocketAddress wanted = socket_address(address, 0);
-  const base::Descriptor s(::socket(wanted.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const core::Descriptor s(::socket(wanted.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   return s.open() && ::bind(s.get(), wanted.get(), wanted.length) == 0;
 }
 
 int listen_at(const std::string& address, std::uint16_t& port) {
   SocketAddress own = socket_address(address, port);
-  base::Descriptor s(::socket(own.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  core::Descriptor s(::socket(own.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
   ::setsockopt(s.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(s.get(), own.get(), own.length) != 0 || ::listen(s.get(), 4096) != 0) {

@@ -6,19 +6,19 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/base/deadline.hpp"
+#include "snake_ddp/core/deadline.hpp"
 
 namespace snake_ddp::dist {
 
 /// Numeric addresses of `host`, in the resolver's order. A name that is not known yet is looked up again for a few
 /// seconds, within Kubernetes for a minute: a pod can start before its master's name exists.
 /// Throws  DistError with the resolver's text.
-std::vector<std::string> resolve(const std::string& host, base::Deadline deadline);
+std::vector<std::string> resolve(const std::string& host, core::Deadline deadline);
 
 /// The first of `addresses` where something accepts connections at `port`.
 /// Waits   until there is one; throws DistError at the deadline, with the last error.
 std::string wait_for_listener(const std::vector<std::string>& addresses, std::uint16_t port,
-                              base::Deadline deadline, const std::function<void()>& while_waiting);
+                              core::Deadline deadline, const std::function<void()>& while_waiting);
 
 [[nodiscard]] bool is_loopback(const std::string& address);
 

@@ -15,16 +15,16 @@
 #include <cuda_runtime_api.h>
 #endif
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/cuda/library.hpp"
-#include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/dist/gpus.hpp"
+#include "dist/context.hpp"
+#include "dist/gpus.hpp"
+#include "nets/cuda_library.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::dist {
 namespace {
 
-using base::UsageError;
+using core::UsageError;
 
 void check_known(const char* flag, const std::string& value, std::initializer_list<const char*> names) {
   if (std::find(names.begin(), names.end(), value) == names.end())
@@ -92,7 +92,7 @@ std::string why_on_cpu() {
 int visible_gpus() {
 #ifdef SD_HAVE_CUDA
   const int count = c10::cuda::device_count();  // 0 without a warning if no driver responds
-  if (count > 0) cuda::library();
+  if (count > 0) nets::library();
   return count;
 #else
   return 0;
@@ -166,8 +166,8 @@ Placement choose_placement(const World& world, const Options& options, int gpu_c
   // A process that sees one GPU may have one of its own, as SLURM binds them; that is checked after joining.
   if (p.backend == "nccl" && gpu_count > 1 && world.local_size > gpu_count) {
     const std::string refusal =
-        why_not_shared(fmt::format("{} on a machine with {}", base::counted(world.local_size, "rank"),
-                                   base::counted(gpu_count, "GPU")),
+        why_not_shared(fmt::format("{} on a machine with {}", core::counted(world.local_size, "rank"),
+                                   core::counted(gpu_count, "GPU")),
                        nccl);
     if (!refusal.empty()) throw UsageError(refusal);
   }

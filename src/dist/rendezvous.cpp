@@ -20,18 +20,18 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "network.hpp"
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/descriptor.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/host.hpp"
-#include "snake_ddp/base/text.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/descriptor.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/host.hpp"
+#include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::dist {
 namespace {
 
-using base::Deadline;
-using base::DistError;
+using core::Deadline;
+using core::DistError;
 using std::chrono::milliseconds;
 
 // Keys in the shared store.
@@ -84,9 +84,9 @@ class Notice {
   void waiting_for(const std::string& whom) {
     if (said_ || !due_.passed()) return;
     said_ = true;
-    base::tell_error(
+    core::tell_error(
         fmt::format("rank {} on {}: waiting for {} of {}, at most {:.0f} s more (--join_timeout)",
-                    world_.rank, base::host_name(), whom, name_of_group(world_), seconds(deadline_.left())));
+                    world_.rank, core::host_name(), whom, name_of_group(world_), seconds(deadline_.left())));
   }
 
  private:
@@ -118,7 +118,8 @@ Announcement decode_announcement(const std::string& text) {
     begin = end + 1;
   }
   Announcement a;
-  SD_CHECK(words.size() >= 3, "an announcement of " + std::to_string(words.size()) + " words");
+  SD_CHECK(words.size() >= 3,
+           "an announcement needs three words or more, it has " + std::to_string(words.size()));
   a.id = words[0];
   a.go = words[1] == "go";
   if (!a.go) a.reason = words[2];
@@ -148,7 +149,7 @@ class Host {
       if (roll.refusal.empty() && deadline.passed())
         roll.refusal = fmt::format(
             "{} of {} did not join within {:.0f} s: rank {}. Check their output; the others are: {}",
-            roll.missing.size(), base::counted(self_.size, "rank"), seconds(limit), missing,
+            roll.missing.size(), core::counted(self_.size, "rank"), seconds(limit), missing,
             describe(roll.members));
       if (!roll.refusal.empty()) {
         announce({id_, false, roll.refusal, {}});
@@ -208,7 +209,7 @@ DistError taken(const Hello& self, const Announcement& group) {
   if (size != self.size)
     return DistError(fmt::format(
         "{} was started with WORLD_SIZE={}, but a group of {} formed here, led by {}", self.describe(),
-        self.size, base::counted(size, "rank"), group.members.front().describe()));
+        self.size, core::counted(size, "rank"), group.members.front().describe()));
   return DistError(
       fmt::format("two processes claim rank {}: this one on {} (pid {}), and one on {} (pid {}) which is in "
                   "the group. Give each its own RANK, and look for a process left over from an earlier run",
@@ -247,7 +248,7 @@ Announcement join_host(c10d::Store& store, const Hello& self, const std::string&
         const Announcement last = decode_announcement(before);
         if (last.go && self.rank < static_cast<int>(last.members.size()))
           hint = fmt::format("an earlier group here has {}, led by {}",
-                             base::counted(last.members.size(), "rank"),
+                             core::counted(last.members.size(), "rank"),
                              last.members[static_cast<std::size_t>(self.rank)].describe());
       }
       throw DistError(fmt::format("rank 0 did not answer at the store {} within {:.0f} s: {}", where,
@@ -302,7 +303,7 @@ class StoreServer {
       state->left.set_value();
     }).detach();
     // The store has its own then. This one shows whose port it is.
-    if (is_ready.get() && listening >= 0) listening_ = base::Descriptor(listening);
+    if (is_ready.get() && listening >= 0) listening_ = core::Descriptor(listening);
   }
   ~StoreServer() {
     state_->leave.set_value();
@@ -316,7 +317,7 @@ class StoreServer {
     std::promise<void> leave, left;
   };
   const std::shared_ptr<State> state_ = std::make_shared<State>();
-  base::Descriptor listening_{-1};
+  core::Descriptor listening_{-1};
 };
 
 namespace {
@@ -355,7 +356,7 @@ Meeting meet(const World& world, const std::string& fingerprint, milliseconds li
              std::atomic<const char*>& stage) {
   stage = "looking up MASTER_ADDR's name: ask the resolver";
   const std::string where = fmt::format("{}:{}", world.master_addr, world.master_port);
-  const Hello self{draw_token(), world.rank, world.size, base::host_name(), ::getpid(), fingerprint};
+  const Hello self{draw_token(), world.rank, world.size, core::host_name(), ::getpid(), fingerprint};
   const std::vector<std::string> addresses = resolve(world.master_addr, deadline);
   Notice notice(world, kLongQuiet, deadline);
   Meeting meeting;

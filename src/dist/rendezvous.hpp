@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "dist/world.hpp"
 #include "roll.hpp"
-#include "snake_ddp/base/deadline.hpp"
-#include "snake_ddp/dist/world.hpp"
+#include "snake_ddp/core/deadline.hpp"
 
 namespace snake_ddp::dist {
 
@@ -39,6 +39,6 @@ struct Meeting {
 /// Throws  DistError: a rank is missing, claims a taken number, has another world size or build; port taken; no
 ///         listener.
 Meeting meet(const World& world, const std::string& fingerprint, std::chrono::milliseconds limit,
-             base::Deadline deadline, std::atomic<const char*>& stage);
+             core::Deadline deadline, std::atomic<const char*>& stage);
 
 }  // namespace snake_ddp::dist

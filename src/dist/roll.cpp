@@ -5,8 +5,8 @@
 #include <optional>
 #include <type_traits>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::dist {
 namespace {
@@ -37,9 +37,9 @@ Hello decode_hello(std::string_view text) {
   };
   const auto number = [&](auto& value) {
     const std::string_view digits = word();
-    const auto read = base::try_number<std::remove_reference_t<decltype(value)>>(digits);
+    const auto read = core::try_number<std::remove_reference_t<decltype(value)>>(digits);
     if (!read)
-      throw base::DistError(
+      throw core::DistError(
           fmt::format("the store contains an unknown greeting ('{}'): is another program at "
                       "this port?",
                       digits));
@@ -53,7 +53,7 @@ Hello decode_hello(std::string_view text) {
   number(h.pid);
   h.fingerprint = word();
   if (h.rank < 0 || h.rank >= h.size)
-    throw base::DistError(fmt::format("{} reports a world size of {}", h.describe(), h.size));
+    throw core::DistError(fmt::format("{} reports a world size of {}", h.describe(), h.size));
   return h;
 }
 

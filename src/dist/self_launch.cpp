@@ -1,4 +1,4 @@
-#include "snake_ddp/dist/self_launch.hpp"
+#include "dist/self_launch.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,18 +17,18 @@
 #include <fstream>
 #include <string_view>
 
+#include "dist/world.hpp"
 #include "network.hpp"
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/deadline.hpp"
-#include "snake_ddp/base/run_signals.hpp"
-#include "snake_ddp/dist/world.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/deadline.hpp"
+#include "snake_ddp/core/run_signals.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves it to the program
 
 namespace snake_ddp::dist {
 namespace {
 
-using base::DistError;
+using core::DistError;
 
 constexpr const char* kLauncher = "SNAKE_DDP_LAUNCHER";  // the process that started this rank
 constexpr std::array<std::string_view, 9> kReplaced = {
@@ -71,7 +71,7 @@ std::vector<std::string> environment_of(int rank, int world_size, std::uint16_t 
 // Blocks the signals that this thread waits for; the destructor restores the mask.
 class HeldSignals {
  public:
-  HeldSignals() : held_(base::run_signals()) {
+  HeldSignals() : held_(core::run_signals()) {
     sigaddset(&held_, SIGCHLD);
     ::pthread_sigmask(SIG_BLOCK, &held_, &before_);
   }
@@ -82,7 +82,7 @@ class HeldSignals {
   /// A rank's first mask: the run's signals wait until it can handle them.
   [[nodiscard]] sigset_t of_ranks() const {
     sigset_t mask = before_;
-    for (const int s : base::kRunSignals) sigaddset(&mask, s);
+    for (const int s : core::kRunSignals) sigaddset(&mask, s);
     return mask;
   }
   /// The next signal, or 0 after a tenth of a second.
@@ -108,7 +108,7 @@ pid_t start(const std::string& program, std::vector<std::string> arguments,
   ::setpgid(0, 0);                // a terminal's Ctrl-C reaches the launcher alone, which forwards it once
   std::signal(SIGTTOU, SIG_IGN);  // and one with `stty tostop` does not stop a rank that writes
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(base::kExitDist);  // the launcher died in between
+  if (::getppid() != parent) ::_exit(core::kExitDist);  // the launcher died in between
   if (inherited_fd >= 0) ::fcntl(inherited_fd, F_SETFD, 0);
   ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   ::execve(program.c_str(), argv.data(), envp.data());
@@ -139,7 +139,7 @@ class Ranks {
   void add(int rank, pid_t pid) { running_.push_back({rank, pid}); }
   [[nodiscard]] bool any() const { return !running_.empty(); }
   [[nodiscard]] int exit_code() const {
-    return failed_code_ != 0 ? failed_code_ : resumable_ ? base::kExitResumable : 0;
+    return failed_code_ != 0 ? failed_code_ : resumable_ ? core::kExitResumable : 0;
   }
 
   void send(int signal_number) const {
@@ -149,7 +149,7 @@ class Ranks {
   void pass_on(int signal_number) {
     send(signal_number);
     if (signal_number == SIGUSR2 || (signal_number == SIGHUP && hangup_is_ignored_)) return;
-    if (!stopping_) suspended_until_ = base::Deadline::in(limits_.suspended_after);
+    if (!stopping_) suspended_until_ = core::Deadline::in(limits_.suspended_after);
     stopping_ = true;
     if (signal_number == SIGINT && ++interrupts_ == 3) send(SIGKILL);
   }
@@ -184,40 +184,40 @@ class Ranks {
 
   void note(const Rank& ended, int status) {
     const bool by_signal = WIFSIGNALED(status);
-    const int code = by_signal ? static_cast<int>(base::kExitDist) : WEXITSTATUS(status);
-    if (code == base::kExitDone) {
+    const int code = by_signal ? static_cast<int>(core::kExitDist) : WEXITSTATUS(status);
+    if (code == core::kExitDone) {
       // When one rank is done all work is done. No rank waits for another any more, so none would notice one that is
       // stuck.
-      if (!any_done_) finish_by_ = base::Deadline::in(limits_.finish_within);
+      if (!any_done_) finish_by_ = core::Deadline::in(limits_.finish_within);
       any_done_ = true;
       return;
     }
-    if (code == base::kExitResumable) {  // an agreed stop, or one before all had joined: the others stop too
+    if (code == core::kExitResumable) {  // an agreed stop, or one before all had joined: the others stop too
       if (!resumable_) end_the_others();
       resumable_ = true;
       return;
     }
     if (failed_code_ != 0) {
       // A rank that lost its peer returns kExitDist, sometimes before the peer itself has ended.
-      if (failed_code_ == base::kExitDist) failed_code_ = code;
+      if (failed_code_ == core::kExitDist) failed_code_ = code;
       return;
     }
     failed_code_ = code;
     end_the_others();
-    base::tell_error(fmt::format("rank {} (pid {}) {}{}; ending the others", ended.rank, ended.pid,
+    core::tell_error(fmt::format("rank {} (pid {}) {}{}; ending the others", ended.rank, ended.pid,
                                  by_signal ? "was killed by signal " : "exited with code ",
                                  by_signal ? ::strsignal(WTERMSIG(status)) : std::to_string(code)));
   }
 
   void end_the_others() {
     send(SIGTERM);
-    kill_at_ = base::Deadline::in(limits_.kill_after);
+    kill_at_ = core::Deadline::in(limits_.kill_after);
   }
 
   void kill_the_suspended() {
     for (Rank& r : running_) {
       if (r.killed || !r.stopped) continue;
-      base::tell_error(
+      core::tell_error(
           fmt::format("rank {} (pid {}) is suspended and cannot stop; killing it", r.rank, r.pid));
       ::kill(r.pid, SIGKILL);
       r.killed = true;
@@ -228,7 +228,7 @@ class Ranks {
   void end_the_late() {
     for (Rank& r : running_) {
       if (r.killed || (r.rank == 0 && !r.stopped)) continue;
-      base::tell_error(fmt::format("rank {} (pid {}) {} {:.1f} s after another rank was done; killing it",
+      core::tell_error(fmt::format("rank {} (pid {}) {} {:.1f} s after another rank was done; killing it",
                                    r.rank, r.pid, r.stopped ? "is stopped" : "still runs",
                                    std::chrono::duration<double>(limits_.finish_within).count()));
       ::kill(r.pid, SIGKILL);
@@ -241,23 +241,23 @@ class Ranks {
   std::vector<Rank> running_;
   int failed_code_ = 0;
   bool resumable_ = false;
-  base::Deadline kill_at_ = base::Deadline::in({});
+  core::Deadline kill_at_ = core::Deadline::in({});
   bool stopping_ = false;
   int interrupts_ = 0;
-  base::Deadline suspended_until_ = base::Deadline::in({});
+  core::Deadline suspended_until_ = core::Deadline::in({});
   bool any_done_ = false;
-  base::Deadline finish_by_ = base::Deadline::in({});
+  core::Deadline finish_by_ = core::Deadline::in({});
 };
 
 }  // namespace
 
 int launch_local_ranks(int world_size, const std::vector<std::string>& arguments,
                        const LaunchLimits& limits) {
-  if (world_size < 1) throw base::UsageError(fmt::format("--world_size {}: must be at least 1", world_size));
+  if (world_size < 1) throw core::UsageError(fmt::format("--world_size {}: must be at least 1", world_size));
   std::error_code error;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
   if (error)
-    throw base::DistError(
+    throw core::DistError(
         fmt::format("cannot find this program's own path: {}; is /proc mounted?", error.message()));
   std::uint16_t store_port = 0;
   const int store_fd = listen_at("127.0.0.1", store_port);
@@ -281,11 +281,11 @@ bool is_own_rank() {
   return launcher != nullptr && launcher == std::to_string(::getppid());
 }
 
-base::ExitCode exit_code_after_stop(base::ExitCode code) {
+core::ExitCode exit_code_after_stop(core::ExitCode code) {
   if (!is_rank_of_torchrun()) return code;
   const char *const file = std::getenv("SNAKE_DDP_EXIT_CODE_FILE"), *const rank = std::getenv("LOCAL_RANK");
   if (file != nullptr && (rank == nullptr || std::string_view(rank) == "0")) std::ofstream(file) << code;
-  return base::kExitDone;
+  return core::kExitDone;
 }
 
 void end_with_torchrun() {
@@ -295,7 +295,7 @@ void end_with_torchrun() {
   if (::getsid(0) != ::getpid()) return;
   const pid_t agent = ::getppid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != agent) ::_exit(base::kExitDist);  // the agent ended in between
+  if (::getppid() != agent) ::_exit(core::kExitDist);  // the agent ended in between
 }
 
 }  // namespace snake_ddp::dist

@@ -19,8 +19,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "snake_ddp/base/aligned.hpp"
-#include "snake_ddp/base/text.hpp"
+#include "snake_ddp/core/aligned.hpp"
+#include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::dist {
 namespace {
@@ -41,7 +41,7 @@ constexpr std::chrono::milliseconds kLook(20);
   throw std::runtime_error(doing + ": " + std::strerror(errno));
 }
 
-struct alignas(base::kCacheLine) Counter {
+struct alignas(core::kCacheLine) Counter {
   std::atomic<std::uint64_t> value;  // the last round whose numbers this process has put into its slot
   // By slot: how many numbers its call still had to sum in that round.
   std::atomic<std::uint64_t> left[2];
@@ -88,7 +88,7 @@ std::unique_ptr<SharedSum> SharedSum::create(int size) {
   std::random_device device;
   const std::string label = fmt::format("snake_ddp.{:08x}{:08x}", device(), device());
   std::unique_ptr<SharedSum> made(new SharedSum(0, size));
-  made->descriptor_ = base::Descriptor(memfd_create(label.c_str(), MFD_CLOEXEC));
+  made->descriptor_ = core::Descriptor(memfd_create(label.c_str(), MFD_CLOEXEC));
   if (!made->descriptor_.open()) fail("memfd_create");
   // Memory is reserved now: touching a page that the system cannot provide would end the process later.
   const int error = posix_fallocate(made->descriptor_.get(), 0, static_cast<off_t>(Layout::bytes(size)));
@@ -115,7 +115,7 @@ std::unique_ptr<SharedSum> SharedSum::open(const std::string& address, int place
     throw std::runtime_error(path + " is not the segment");
   }
   std::unique_ptr<SharedSum> made(new SharedSum(place, size));
-  made->descriptor_ = base::Descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  made->descriptor_ = core::Descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!made->descriptor_.open()) fail("open " + path);
   made->map();
   return made;
@@ -137,7 +137,7 @@ std::byte* SharedSum::slot(int place) const {
   return slots + (static_cast<std::size_t>(place) * 2 + round_ % 2) * kSlotBytes;
 }
 
-void SharedSum::await(int place, const std::vector<Peer>& peers, base::Deadline deadline) {
+void SharedSum::await(int place, const std::vector<Peer>& peers, core::Deadline deadline) {
   Counter& there = layout_->counters()[place];
   const auto come = [&] { return there.value.load(std::memory_order_acquire) >= round_; };
   if (come()) return;
@@ -203,7 +203,7 @@ void SharedSum::post(const Number* values, std::size_t count) {
 // Calls `combine(to, piece)` for each piece once all processes have shown theirs.
 template <class Number, class Combine>
 void SharedSum::in_pieces(Number* values, std::size_t count, const std::vector<Peer>& peers,
-                          base::Deadline deadline, Combine combine) {
+                          core::Deadline deadline, Combine combine) {
   constexpr std::size_t kPiece = kSlotBytes / sizeof(Number);
   for (std::size_t first = 0; first < count; first += kPiece) {
     const std::size_t piece = std::min(kPiece, count - first);
@@ -215,7 +215,7 @@ void SharedSum::in_pieces(Number* values, std::size_t count, const std::vector<P
       if (left != count - first) {
         throw std::runtime_error(fmt::format("rank {} sums {}, but this rank sums {}",
                                              peers[static_cast<std::size_t>(place)].rank,
-                                             base::counted(left + first, "value"), count));
+                                             core::counted(left + first, "value"), count));
       }
     }
     combine(values + first, piece);
@@ -224,7 +224,7 @@ void SharedSum::in_pieces(Number* values, std::size_t count, const std::vector<P
 
 template <class Number>
 void SharedSum::sum(Number* values, std::size_t count, Number divisor, const std::vector<Peer>& peers,
-                    base::Deadline deadline) {
+                    core::Deadline deadline) {
   const auto numbers = [&](int place) { return reinterpret_cast<const Number*>(slot(place)); };
   in_pieces(values, count, peers, deadline, [&](Number* to, std::size_t piece) {
     const Number* zeroth = numbers(0);
@@ -244,17 +244,17 @@ void SharedSum::sum(Number* values, std::size_t count, Number divisor, const std
 
 template <class Number>
 void SharedSum::broadcast(Number* values, std::size_t count, const std::vector<Peer>& peers,
-                          base::Deadline deadline) {
+                          core::Deadline deadline) {
   in_pieces(values, count, peers, deadline,
             [&](Number* to, std::size_t piece) { std::memcpy(to, slot(0), piece * sizeof(Number)); });
 }
 
 template void SharedSum::post(const float*, std::size_t);
-template void SharedSum::sum(float*, std::size_t, float, const std::vector<Peer>&, base::Deadline);
+template void SharedSum::sum(float*, std::size_t, float, const std::vector<Peer>&, core::Deadline);
 template void SharedSum::sum(std::int64_t*, std::size_t, std::int64_t, const std::vector<Peer>&,
-                             base::Deadline);
-template void SharedSum::broadcast(float*, std::size_t, const std::vector<Peer>&, base::Deadline);
-template void SharedSum::broadcast(std::int64_t*, std::size_t, const std::vector<Peer>&, base::Deadline);
+                             core::Deadline);
+template void SharedSum::broadcast(float*, std::size_t, const std::vector<Peer>&, core::Deadline);
+template void SharedSum::broadcast(std::int64_t*, std::size_t, const std::vector<Peer>&, core::Deadline);
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/base/deadline.hpp"
-#include "snake_ddp/base/descriptor.hpp"
+#include "snake_ddp/core/deadline.hpp"
+#include "snake_ddp/core/descriptor.hpp"
 
 namespace snake_ddp::dist {
 
@@ -54,11 +54,11 @@ class SharedSum {
   /// Throws      std::runtime_error then; the segment is unusable after it.
   template <class Number>  // float or std::int64_t
   void sum(Number* values, std::size_t count, Number divisor, const std::vector<Peer>& peers,
-           base::Deadline deadline);
+           core::Deadline deadline);
 
   /// Replaces `values` by those at place 0. Otherwise like `sum`.
   template <class Number>
-  void broadcast(Number* values, std::size_t count, const std::vector<Peer>& peers, base::Deadline deadline);
+  void broadcast(Number* values, std::size_t count, const std::vector<Peer>& peers, core::Deadline deadline);
 
   /// Ends the others' waits for this process within moments: for a process whose own call failed elsewhere.
   void give_up() noexcept;
@@ -69,15 +69,15 @@ class SharedSum {
   void map();
   template <class Number>
   void show(const Number* values, std::size_t piece, std::size_t left);
-  void await(int place, const std::vector<Peer>& peers, base::Deadline deadline);
+  void await(int place, const std::vector<Peer>& peers, core::Deadline deadline);
   template <class Number, class Combine>
-  void in_pieces(Number* values, std::size_t count, const std::vector<Peer>& peers, base::Deadline deadline,
+  void in_pieces(Number* values, std::size_t count, const std::vector<Peer>& peers, core::Deadline deadline,
                  Combine combine);
   [[nodiscard]] std::byte* slot(int place) const;
 
   std::string address_;
   int place_, size_;
-  base::Descriptor descriptor_{-1};
+  core::Descriptor descriptor_{-1};
   std::uint64_t round_ = 0;
   bool posted_ = false;
   std::chrono::nanoseconds patience_ =

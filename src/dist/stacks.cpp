@@ -1,4 +1,4 @@
-#include "snake_ddp/dist/watchdog.hpp"
+#include "dist/watchdog.hpp"
 
 #include <cxxabi.h>
 #include <dlfcn.h>
@@ -21,8 +21,8 @@
 #include <thread>
 #include <vector>
 
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/deadline.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/deadline.hpp"
 
 namespace snake_ddp::dist {
 namespace {
@@ -118,11 +118,11 @@ void print_stacks() {
     g_answers[asked.size()].depth = 0;
     if (ask(thread, asked.size())) asked.push_back(thread);  // else it has just ended
   }
-  const base::Deadline deadline = base::Deadline::in(kPatience);
+  const core::Deadline deadline = core::Deadline::in(kPatience);
   for (std::size_t i = 0; i < asked.size(); ++i)
     while (g_answers[i].depth.load(std::memory_order_acquire) == 0 && !deadline.passed())
       std::this_thread::sleep_for(5ms);
-  for (std::size_t i = 0; i < asked.size(); ++i) base::tell_error(text_of(asked[i], g_answers[i]));
+  for (std::size_t i = 0; i < asked.size(); ++i) core::tell_error(text_of(asked[i], g_answers[i]));
 }
 
 }  // namespace snake_ddp::dist

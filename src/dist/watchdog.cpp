@@ -1,4 +1,4 @@
-#include "snake_ddp/dist/watchdog.hpp"
+#include "dist/watchdog.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -7,10 +7,10 @@
 #include <optional>
 #include <utility>
 
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/host.hpp"
-#include "snake_ddp/dist/error_file.hpp"
+#include "dist/error_file.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/host.hpp"
 
 namespace snake_ddp::dist {
 namespace {
@@ -66,15 +66,15 @@ void Watchdog::end_process(const char* reason, Clock::duration waited) const {
       "rank {} on {}: {} for {:.1f} s after {} (tick {}). Other ranks' messages show whether it was waiting "
       "for "
       "them",
-      rank_, base::host_name(), reason, std::chrono::duration<double>(waited).count(), where_.load(),
+      rank_, core::host_name(), reason, std::chrono::duration<double>(waited).count(), where_.load(),
       ticks_.load());
-  write_error_file(message, base::kExitDist);
+  write_error_file(message, core::kExitDist);
   // Looking up function names allocates: if the allocator is what hangs, the process ends without them.
-  std::signal(SIGALRM, [](int) { ::_exit(base::kExitDist); });
+  std::signal(SIGALRM, [](int) { ::_exit(core::kExitDist); });
   ::alarm(kStacksLimit_s);
-  base::tell_error(message);
+  core::tell_error(message);
   print_stacks();
-  ::_exit(base::kExitDist);
+  ::_exit(core::kExitDist);
 }
 
 }  // namespace snake_ddp::dist

@@ -1,4 +1,4 @@
-#include "snake_ddp/dist/world.hpp"
+#include "dist/world.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,14 +10,14 @@
 #include <sstream>
 #include <vector>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/host.hpp"
-#include "snake_ddp/base/text.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/host.hpp"
+#include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::dist {
 namespace {
 
-using base::UsageError;
+using core::UsageError;
 
 std::optional<std::string> lookup(const Environment& env, const char* name) {
   const char* value = env(name);
@@ -28,7 +28,7 @@ std::optional<std::string> lookup(const Environment& env, const char* name) {
 std::optional<int> number_between(const Environment& env, const char* name, long low, long high) {
   const auto text = lookup(env, name);
   if (!text) return std::nullopt;
-  const auto value = base::try_number<long>(*text);
+  const auto value = core::try_number<long>(*text);
   if (!value || *value < low || *value > high)
     throw UsageError(fmt::format("{}='{}' is not a number from {} to {}", name, *text, low, high));
   return static_cast<int>(*value);
@@ -55,7 +55,7 @@ void check_ranks(const World& w, const char* rank_name, const char* size_name) {
     throw UsageError(
         fmt::format("local rank {} does not fit the {} of rank {}; check LOCAL_RANK and "
                     "LOCAL_WORLD_SIZE",
-                    w.local_rank, base::counted(w.local_size, "local rank"), w.rank));
+                    w.local_rank, core::counted(w.local_size, "local rank"), w.rank));
 }
 
 // Ranks that are started by hand on one machine usually have only their number; a pod with one process is a machine.
@@ -114,9 +114,9 @@ World from_slurm(const Environment& env) {
     }
   if (const auto job = lookup(env, "SLURM_JOB_ID")) {
     w.job = *job;
-    const auto number = base::try_number<long>(*job);
+    const auto number = core::try_number<long>(*job);
     if (!number || *number < 0) throw UsageError(fmt::format("SLURM_JOB_ID='{}' is not a number", *job));
-    const long step = base::try_number<long>(lookup(env, "SLURM_STEP_ID").value_or("")).value_or(0);
+    const long step = core::try_number<long>(lookup(env, "SLURM_STEP_ID").value_or("")).value_or(0);
     // Below the ephemeral range; the steps of a job may run at the same time.
     w.master_port = static_cast<std::uint16_t>(20000 + (*number + 7919 * step) % 20000);
   }
@@ -145,7 +145,7 @@ constexpr MpiLauncher kMpiLaunchers[] = {
 };
 
 std::optional<long> number(const Environment& env, const char* name) {
-  return name == nullptr ? std::nullopt : base::try_number<long>(lookup(env, name).value_or(""));
+  return name == nullptr ? std::nullopt : core::try_number<long>(lookup(env, name).value_or(""));
 }
 
 // Whether srun gave this process the same place.
@@ -195,7 +195,7 @@ World from_mpi(const Environment& env, const MpiLauncher& mpi) {
                     "machine: mpirun -n {} env MASTER_ADDR=HOST ./snake_ddp ...; on one machine, without "
                     "mpirun: ./snake_ddp "
                     "--ddp --world_size {} ...",
-                    mpi.size, w.size, mpi.name, base::counted(w.size, "process"), w.size, w.size));
+                    mpi.size, w.size, mpi.name, core::counted(w.size, "process"), w.size, w.size));
   read_master(env, w);
   const auto local = [&](const char* name, long least) {
     return name == nullptr ? std::nullopt : number_between(env, name, least, kMaxRanks);
@@ -224,7 +224,7 @@ std::string stat_field(pid_t process, int field) {
 bool is_srun_task(const Environment& env) {
   const auto step = lookup(env, "SLURM_STEP_ID");
   if (!step || !lookup(env, "SLURM_PROCID")) return false;
-  const auto number = base::try_number<long>(*step);
+  const auto number = core::try_number<long>(*step);
   return number && *number >= 0 && *number < 0xfffffffaL;
 }
 
@@ -266,10 +266,10 @@ int slurm_tasks_on_node(std::string_view counts, int node) {
     rest.remove_prefix(std::min(comma + 1, rest.size()));
     long repeats = 1;
     if (const std::size_t open = entry.find("(x"); open != std::string_view::npos && entry.back() == ')') {
-      repeats = base::try_number<long>(entry.substr(open + 2, entry.size() - open - 3)).value_or(0);
+      repeats = core::try_number<long>(entry.substr(open + 2, entry.size() - open - 3)).value_or(0);
       entry = entry.substr(0, open);
     }
-    const auto tasks = base::try_number<long>(entry);
+    const auto tasks = core::try_number<long>(entry);
     if (!tasks || *tasks < 1 || *tasks > kMaxRanks || repeats < 1 || repeats > kMaxRanks) return fail();
     if (node < before + repeats) return static_cast<int>(*tasks);
     before += static_cast<int>(repeats);
@@ -282,8 +282,8 @@ std::string agent_identity() {
   const pid_t first = ::getsid(0);
   const std::string agent =
       first > 0 && first != ::getpid() ? stat_field(first, kParent) : std::to_string(::getppid());
-  return fmt::format("{} {} {}", base::host_name(), agent,
-                     stat_field(base::try_number<pid_t>(agent).value_or(0), kStarted));
+  return fmt::format("{} {} {}", core::host_name(), agent,
+                     stat_field(core::try_number<pid_t>(agent).value_or(0), kStarted));
 }
 
 World world_from_env(const Environment& env, Purpose purpose) {
@@ -324,7 +324,7 @@ World launcher_world() {
 
 std::string this_rank() {
   const auto rank = number(std::getenv, "RANK");
-  return rank && lookup(std::getenv, "WORLD_SIZE") ? fmt::format("rank {} on {}", *rank, base::host_name())
+  return rank && lookup(std::getenv, "WORLD_SIZE") ? fmt::format("rank {} on {}", *rank, core::host_name())
                                                    : "";
 }
 

@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstring>
 
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/game/rules.hpp"
@@ -39,7 +39,7 @@ std::string build(const Position& position, State& s) {
     s.directions[i] = byte(direction);
     if (body.empty() && position.done) continue;
     if (body.size() < kStartLength || body.size() > kCells)
-      return fmt::format("snake {} has {}, not {} to {}", i, base::counted(body.size(), "cell"), kStartLength,
+      return fmt::format("snake {} has {}, not {} to {}", i, core::counted(body.size(), "cell"), kStartLength,
                          kCells);
     for (std::size_t k = 0; k < body.size(); ++k) {
       if (!on_board(body[k])) return fmt::format("snake {}: cell {} is not on the board", i, body[k]);
@@ -53,7 +53,7 @@ std::string build(const Position& position, State& s) {
     s.lengths[i] = byte(static_cast<int>(body.size()));
   }
   if (position.beans.size() > kBeans)
-    return fmt::format("{}, at most {}", base::counted(position.beans.size(), "bean"), kBeans);
+    return fmt::format("{}, at most {}", core::counted(position.beans.size(), "bean"), kBeans);
   for (const int cell : position.beans) {
     if (!on_board(cell)) return fmt::format("bean: cell {} is not on the board", cell);
     if (s.cells[cell] != 0) return fmt::format("bean: cell {} is taken", cell);
@@ -98,7 +98,7 @@ std::string contradiction_in(const State& state) {
     }
   }
   const int n_beans = state.bean_count();
-  if (n_beans > kBeans) return base::counted(n_beans, "bean");
+  if (n_beans > kBeans) return core::counted(n_beans, "bean");
   for (int b = 0; b < kBeans; ++b) {
     const int c = state.beans[b];
     if (b >= n_beans) {
@@ -130,7 +130,7 @@ std::string contradiction_in(const State& state) {
 void refuse(const Actions& actions) {
   const auto at = std::find_if(std::begin(actions.of), std::end(actions.of),
                                [](std::uint8_t action) { return action >= kMoves; });
-  throw base::UsageError(
+  throw core::UsageError(
       fmt::format("the action of snake {} is {}, not 0..3", at - std::begin(actions.of), *at));
 }
 
@@ -214,7 +214,7 @@ void check_consistency(const State& state) {
     board += fmt::format("{:2x} ", state.cells[c]);
     if (column_of(c) == kCols - 1) board += '\n';
   }
-  throw base::Bug(fmt::format("inconsistent board at step {}: {}\ncells (code | link << 3):\n{}",
+  throw core::Bug(fmt::format("inconsistent board at step {}: {}\ncells (code | link << 3):\n{}",
                               state.step(), fault, board));
 }
 

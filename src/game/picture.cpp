@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/core/error.hpp"
 #include "snake_ddp/game/position.hpp"
 
 namespace snake_ddp::game {
@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kArrows = "^v<>rd";  // by link
 
 [[noreturn]] void cannot_read(std::string_view line, const char* why) {
-  throw base::Bug(fmt::format("drawn board: {}: \"{}\"", why, line));
+  throw core::Bug(fmt::format("drawn board: {}: \"{}\"", why, line));
 }
 
 int direction_of(const std::string& word, std::string_view line) {
@@ -32,7 +32,7 @@ int owner(const std::string& board, int cell) {
     if (link == std::string_view::npos) break;
     cell = follow(cell, static_cast<int>(link));
   }
-  throw base::Bug(fmt::format("drawn board: the arrow on cell {} leads to no head", cell));
+  throw core::Bug(fmt::format("drawn board: the arrow on cell {} leads to no head", cell));
 }
 
 /// The lines below the board: "A left", "beans 3 17 ...", "step 5", "returns 1 -2", "done".

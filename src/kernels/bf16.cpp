@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "bf16_ways.hpp"
-#include "snake_ddp/base/check.hpp"
+#include "snake_ddp/core/check.hpp"
 
 namespace snake_ddp::kernels {
 namespace {
@@ -15,7 +15,7 @@ float rounded(float x) {
   return std::bit_cast<float>((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000);
 }
 
-void round_rows(std::int64_t rows, std::int64_t columns, const MatrixView& of, base::AlignedFloats& out) {
+void round_rows(std::int64_t rows, std::int64_t columns, const MatrixView& of, core::AlignedFloats& out) {
   out.clear();
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < columns; ++j) out.push_back(rounded(of.data[i * of.row + j * of.column]));
@@ -24,14 +24,14 @@ void round_rows(std::int64_t rows, std::int64_t columns, const MatrixView& of, b
 
 }  // namespace
 
-void Bf16Matrix::set(std::int64_t n, std::int64_t p, MatrixView b, base::Bf16By instructions) {
-  SD_CHECK(p > 0 && b.column == 1, "elements of rows side by side");
-  n_ = n, p_ = p, by_ = base::has_bf16(instructions) ? instructions : base::Bf16By::kFloats;
+void Bf16Matrix::set(std::int64_t n, std::int64_t p, MatrixView b, core::Bf16By instructions) {
+  SD_CHECK(p > 0 && b.column == 1, "b's rows must be contiguous and not empty");
+  n_ = n, p_ = p, by_ = core::has_bf16(instructions) ? instructions : core::Bf16By::kFloats;
   switch (by_) {
 #ifdef SD_BF16
-    case base::Bf16By::kTiles:
+    case core::Bf16By::kTiles:
       return pack_tiles(n, p, b, numbers_);
-    case base::Bf16By::kVectors:
+    case core::Bf16By::kVectors:
       return pack_vectors(n, p, b, numbers_);
 #endif
     default:
@@ -41,14 +41,14 @@ void Bf16Matrix::set(std::int64_t n, std::int64_t p, MatrixView b, base::Bf16By 
 
 void multiply_bf16(std::int64_t m, MatrixView a, const Bf16Matrix& b, float* out, std::int64_t out_row,
                    bool add) {
-  SD_CHECK(!b.empty() && (a.column == 1 || a.row == 1), "elements of rows or columns side by side");
-  thread_local base::AlignedFloats left;
+  SD_CHECK(!b.empty() && (a.column == 1 || a.row == 1), "b must be set, and a's rows or columns contiguous");
+  thread_local core::AlignedFloats left;
   const float* right = b.numbers_.data();
   switch (b.by_) {
 #ifdef SD_BF16
-    case base::Bf16By::kTiles:
+    case core::Bf16By::kTiles:
       return multiply_by_tiles(m, b.n_, b.p_, a, right, left, out, out_row, add);
-    case base::Bf16By::kVectors:
+    case core::Bf16By::kVectors:
       return multiply_by_vectors(m, b.n_, b.p_, a, right, left, out, out_row, add);
 #endif
     default:
@@ -60,7 +60,7 @@ void multiply_bf16(std::int64_t m, MatrixView a, const Bf16Matrix& b, float* out
 void Bf16Rows::set(std::int64_t n, std::int64_t rows, const float* b) {
   n_ = n, rows_ = rows;
 #ifdef SD_BF16
-  if (base::has_bf16(base::Bf16By::kVectors)) return pack_rows(n, rows, b, numbers_);
+  if (core::has_bf16(core::Bf16By::kVectors)) return pack_rows(n, rows, b, numbers_);
 #endif
   round_rows(rows, n, {b, n, 1}, numbers_);
 }
@@ -68,10 +68,10 @@ void Bf16Rows::set(std::int64_t n, std::int64_t rows, const float* b) {
 void multiply_sparse_bf16(std::int64_t m, std::int64_t p, const float* a, std::int64_t a_row,
                           const Placing* placing, const Bf16Rows& b, float* out, std::int64_t out_row) {
 #ifdef SD_BF16
-  if (base::has_bf16(base::Bf16By::kVectors))
+  if (core::has_bf16(core::Bf16By::kVectors))
     return multiply_rows(m, b.n_, p, a, a_row, placing, b.rows_, b.numbers_.data(), out, out_row);
 #endif
-  thread_local base::AlignedFloats left;
+  thread_local core::AlignedFloats left;
   round_rows(m, p, {a, a_row, 1}, left);
   if (placing != nullptr)
     return multiply_sparse_placed(m, b.n_, p, left.data(), p, *placing, b.numbers_.data(), out, out_row);
@@ -81,9 +81,9 @@ void multiply_sparse_bf16(std::int64_t m, std::int64_t p, const float* a, std::i
 void multiply_sparse_transposed_bf16(std::int64_t m, std::int64_t n, std::int64_t p, const float* a,
                                      std::int64_t a_row, const float* b, float* out, bool add) {
 #ifdef SD_BF16
-  if (base::has_bf16(base::Bf16By::kVectors)) return multiply_transposed_rows(m, n, p, a, a_row, b, out, add);
+  if (core::has_bf16(core::Bf16By::kVectors)) return multiply_transposed_rows(m, n, p, a, a_row, b, out, add);
 #endif
-  thread_local base::AlignedFloats left, right;
+  thread_local core::AlignedFloats left, right;
   round_rows(p, m, {a, a_row, 1}, left);
   round_rows(p, n, {b, n, 1}, right);
   multiply_sparse_transposed(m, n, p, left.data(), m, right.data(), out, add);

@@ -125,7 +125,7 @@ void multiply_pairs(std::int64_t m, std::int64_t n, std::int64_t most, const Fin
 
 }  // namespace
 
-void pack_rows(std::int64_t n, std::int64_t rows, const float* b, base::AlignedFloats& packed) {
+void pack_rows(std::int64_t n, std::int64_t rows, const float* b, core::AlignedFloats& packed) {
   packed.resize(static_cast<std::size_t>(parts_of(n, kColumns) * rows * kColumns / 2));
   for (std::int64_t left = 0; left < n; left += kColumns)
     narrow_rows(rows, n - left, b + left, n, packed.data() + left * rows / 2);
@@ -155,7 +155,7 @@ void multiply_transposed_rows(std::int64_t m, std::int64_t n, std::int64_t p, co
   alignas(64) float turned[kGroup * kRows], packed[kRows * kColumns / 2];
   for (std::int64_t from = 0; from < p; from += kRows) {
     const std::int64_t depth = std::min(kRows, p - from);
-    const std::int64_t turned_row = parts_of(depth, base::kLanes) * base::kLanes;
+    const std::int64_t turned_row = parts_of(depth, core::kLanes) * core::kLanes;
     const auto find = [&](std::int64_t i, const Elements& list) {
       if (i % kGroup == 0)
         pack_transposed(std::min(kGroup, m - i), depth, a + from * a_row + i, {a, 1, a_row}, turned_row,

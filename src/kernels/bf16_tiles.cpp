@@ -59,7 +59,7 @@ SD_FOR_TILES inline void pack_left(std::int64_t m, std::int64_t p, const MatrixV
   std::memcpy(tile, columns, sizeof columns);
 }
 
-// Likewise elements `first` to first + 31 of the columns `left` to left + 15 of b.
+// Loads elements `first` to first + 31 of the columns `left` to left + 15 of b.
 SD_FOR_TILES inline void pack_right(std::int64_t n, std::int64_t p, const MatrixView& b, std::int64_t first,
                                     std::int64_t left, float* tile) {
   const __mmask16 there = first_lanes(n - left);
@@ -109,7 +109,7 @@ SD_FOR_TILES void four_tiles(std::int64_t depth, const float* upper, const float
 }  // namespace
 
 SD_FOR_TILES void pack_tiles(std::int64_t n, std::int64_t p, const MatrixView& b,
-                             base::AlignedFloats& tiles) {
+                             core::AlignedFloats& tiles) {
   tiles.resize(static_cast<std::size_t>(parts_of(n, kSide) * parts_of(p, kFactors) * kTileFloats));
   float* tile = tiles.data();
   for (std::int64_t left = 0; left < n; left += kSide) {
@@ -118,7 +118,7 @@ SD_FOR_TILES void pack_tiles(std::int64_t n, std::int64_t p, const MatrixView& b
 }
 
 SD_FOR_TILES void multiply_by_tiles(std::int64_t m, std::int64_t n, std::int64_t p, const MatrixView& a,
-                                    const float* right_tiles, base::AlignedFloats& scratch, float* out,
+                                    const float* right_tiles, core::AlignedFloats& scratch, float* out,
                                     std::int64_t out_row, bool add) {
   alignas(64) float sums[4 * kTileFloats];
   const std::int64_t depth = parts_of(p, kFactors), row_floats = depth * kTileFloats;

@@ -61,7 +61,7 @@ constexpr std::array<Block, sizeof...(kHeights)> blocks_up_to(std::integer_seque
 
 // Rows side by side, or if a is transposed in memory, its pairs of columns.
 SD_FOR_VECTORS Pairs pack_left(std::int64_t m, std::int64_t p, const MatrixView& a,
-                               base::AlignedFloats& scratch) {
+                               core::AlignedFloats& scratch) {
   const std::int64_t depth = parts_of(p, 2), lines = a.column == 1 ? m : depth,
                      line_floats = parts_of(a.column == 1 ? depth : m, kVector) * kVector;
   if (scratch.size() < static_cast<std::size_t>(lines * line_floats))
@@ -84,7 +84,7 @@ SD_FOR_VECTORS Pairs pack_left(std::int64_t m, std::int64_t p, const MatrixView&
 
 // Block of columns by block of columns; in each, pair by pair.
 SD_FOR_VECTORS void pack_vectors(std::int64_t n, std::int64_t p, const MatrixView& b,
-                                 base::AlignedFloats& vectors) {
+                                 core::AlignedFloats& vectors) {
   vectors.resize(static_cast<std::size_t>(parts_of(n, kColumns) * kColumns * parts_of(p, 2)));
   float* to = vectors.data();
   for (std::int64_t first = 0; first < n; first += kColumns) {
@@ -97,7 +97,7 @@ SD_FOR_VECTORS void pack_vectors(std::int64_t n, std::int64_t p, const MatrixVie
 }
 
 void multiply_by_vectors(std::int64_t m, std::int64_t n, std::int64_t p, const MatrixView& a,
-                         const float* right_vectors, base::AlignedFloats& scratch, float* out,
+                         const float* right_vectors, core::AlignedFloats& scratch, float* out,
                          std::int64_t out_row, bool add) {
   static constexpr auto kBlocks = blocks_up_to(std::make_integer_sequence<int, kRows>());
   const Pairs pairs = pack_left(m, p, a, scratch);

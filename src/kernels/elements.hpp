@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #endif
 
-#include "snake_ddp/base/simd.hpp"
+#include "snake_ddp/core/simd.hpp"
 #include "snake_ddp/kernels/products.hpp"
 
 namespace snake_ddp::kernels {
@@ -18,7 +18,7 @@ constexpr std::int64_t kBits = 64;
 // Bit k: row[k] is not 0. Shapes  row [kBits].
 inline std::uint64_t others_of(const float* row) {
   std::uint64_t others = 0;
-  for (std::int64_t k = 0; k < kBits; k += base::kLanes) {
+  for (std::int64_t k = 0; k < kBits; k += core::kLanes) {
     const __m256 other = _mm256_cmp_ps(_mm256_loadu_ps(row + k), _mm256_setzero_ps(), _CMP_NEQ_UQ);
     others |= static_cast<std::uint64_t>(_mm256_movemask_ps(other)) << k;
   }
@@ -36,8 +36,8 @@ struct Elements {
     std::int64_t count = 0, k = 0;
 #if defined(__AVX512F__)
     __m512i at = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    for (; k + base::kLanes <= size;
-         k += base::kLanes, at = _mm512_add_epi32(at, _mm512_set1_epi32(base::kLanes))) {
+    for (; k + core::kLanes <= size;
+         k += core::kLanes, at = _mm512_add_epi32(at, _mm512_set1_epi32(core::kLanes))) {
       const __m512 x = _mm512_loadu_ps(row + k);
       const __mmask16 other = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NEQ_UQ);
       _mm512_storeu_ps(values + count, _mm512_maskz_compress_ps(other, x));
@@ -61,11 +61,11 @@ struct Elements {
     return count;
   }
 
-  // The same with other places and signs.
+  // Elements at other places and with other signs.
   [[nodiscard]] std::int64_t find_placed(const float* row, std::int64_t size, const Placing& placing) const {
     std::int64_t count = 0, k = 0;
 #if defined(__AVX512F__)
-    for (; k + base::kLanes <= size; k += base::kLanes) {
+    for (; k + core::kLanes <= size; k += core::kLanes) {
       const __m512 x = _mm512_loadu_ps(row + k);
       const __m512i at = _mm512_loadu_si512(placing.place + k);
       const __mmask16 other = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NEQ_UQ) &

@@ -3,14 +3,14 @@
 #include <cstring>
 #include <utility>
 
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/simd.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/simd.hpp"
 #include "snake_ddp/kernels/products.hpp"
 
 namespace snake_ddp::kernels {
 namespace {
 
-Halves::Part part_of(const std::vector<base::MirrorImage>& inputs, float side) {
+Halves::Part part_of(const std::vector<core::MirrorImage>& inputs, float side) {
   Halves::Part part;
   part.place.assign(inputs.size(), -1);
   part.sign.assign(inputs.size(), 1.0F);
@@ -27,13 +27,14 @@ Halves::Part part_of(const std::vector<base::MirrorImage>& inputs, float side) {
 
 }  // namespace
 
-Halves halves_of(const std::vector<base::MirrorImage>& inputs) {
+Halves halves_of(const std::vector<core::MirrorImage>& inputs) {
   return {part_of(inputs, 1.0F), part_of(inputs, -1.0F)};
 }
 
-std::vector<base::MirrorImage> mirrored_units(std::int64_t hidden) {
-  SD_CHECK(hidden % 2 == 0, "an even number of hidden units");
-  std::vector<base::MirrorImage> all;
+std::vector<core::MirrorImage> mirrored_units(std::int64_t hidden) {
+  SD_CHECK(hidden % 2 == 0,
+           "a symmetric network needs an even number of hidden units, not " + std::to_string(hidden));
+  std::vector<core::MirrorImage> all;
   all.reserve(static_cast<std::size_t>(hidden));
   for (int i = 0; i < hidden; ++i) all.push_back({static_cast<int>((i + hidden / 2) % hidden)});
   return all;
@@ -70,7 +71,7 @@ void exchange_halves(std::int64_t rows, std::int64_t half, const float* from, fl
   };
   for (std::int64_t r = 0; r < rows; ++r, from += 2 * half, out += 2 * half) {
     std::int64_t j = 0;
-    for (; j + base::kLanes <= half; j += base::kLanes) at(j, base::Vector{});
+    for (; j + core::kLanes <= half; j += core::kLanes) at(j, core::Vector{});
     for (; j < half; ++j) at(j, 0.0F);
   }
 }

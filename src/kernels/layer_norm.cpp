@@ -5,14 +5,14 @@
 #include <cmath>
 #include <cstring>
 
-#include "snake_ddp/base/simd.hpp"
+#include "snake_ddp/core/simd.hpp"
 #include "snake_ddp/kernels/halves.hpp"
 
 namespace snake_ddp::kernels {
 namespace {
 
-using base::kLanes;
-using base::Vector;
+using core::kLanes;
+using core::Vector;
 
 // This many vector sums are under way at once: each addition would otherwise wait for the previous one.
 constexpr int kSums = 4;
@@ -56,7 +56,7 @@ struct Sum {
   void add(int /*sum*/, float value) { rest += value; }
   // The vectors' sum; its lanes are still to be added.
   [[nodiscard]] Vector lanes() const { return (vectors[0] + vectors[1]) + (vectors[2] + vectors[3]); }
-  [[nodiscard]] float total() const { return base::sum_of(lanes()) + rest; }
+  [[nodiscard]] float total() const { return core::sum_of(lanes()) + rest; }
 };
 
 // z becomes its normal form if kKeep; otherwise `out` is z. Returns the inverse deviation. The other pointers do not alias,
@@ -148,8 +148,8 @@ void four_outputs(std::int64_t rows, std::int64_t width, const float* hidden, co
           sums[o].add(s, h * get<Vector>(weight + o * width + j + s * kLanes));
       }
     }
-    put(out, base::sums_of(sums[0].lanes(), sums[1].lanes(), sums[2].lanes(), sums[3].lanes()) +
-                 get<base::Vector4>(bias));
+    put(out, core::sums_of(sums[0].lanes(), sums[1].lanes(), sums[2].lanes(), sums[3].lanes()) +
+                 get<core::Vector4>(bias));
   }
 }
 
@@ -259,7 +259,7 @@ void softmax_of_four(float* values, std::int64_t count) {
   for (std::int64_t i = 0; i < count; i += kLanes) {
     const auto n = static_cast<std::size_t>(std::min<std::int64_t>(kLanes, count - i));
     std::memcpy(line.data(), values + i, n * sizeof(float));
-    put(line.data(), base::exp_of(get<Vector>(line.data())));
+    put(line.data(), core::exp_of(get<Vector>(line.data())));
     std::memcpy(values + i, line.data(), n * sizeof(float));
   }
   for (std::int64_t i = 0; i < count; i += 4) {

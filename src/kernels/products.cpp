@@ -7,17 +7,17 @@
 #include <utility>
 
 #include "elements.hpp"
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/simd.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/simd.hpp"
 #include "transposed.hpp"
 
 namespace snake_ddp::kernels {
 namespace {
 
-using base::kLanes;
-using base::load;
-using base::store;
-using base::Vector;
+using core::kLanes;
+using core::load;
+using core::store;
+using core::Vector;
 
 // The register block: height x kVectors vectors of sums stay in registers while k runs. 32 registers hold 6 x 4 or 12
 // x 2 sums and their operands; 16 registers hold 6 x 2 or 12 x 1.
@@ -198,7 +198,7 @@ void multiply_elements(std::int64_t m, std::int64_t n, std::int64_t most, const 
   }
 }
 
-// The same row by row: a row's elements are used while they are in the first cache.
+// A sparse product row by row: a row's elements are used while they are in the first cache.
 // Shapes  b [b_rows, n], n a multiple of kVectors vectors.
 template <int kVectors, class Find>
 void multiply_elements_by_row(std::int64_t m, std::int64_t n, const Find& find, const float* b, bool add,
@@ -300,7 +300,7 @@ void multiply_sparse_transposed(std::int64_t m, std::int64_t n, std::int64_t p, 
 
 void multiply(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b, float* out,
               std::int64_t out_row, bool add) {
-  SD_CHECK(p > 0, "a product over nothing");
+  SD_CHECK(p > 0, "a product needs an inner dimension of 1 or more");
   if (n <= kLanes * kNarrow) {
     multiply_in_blocks<kNarrow, kNarrowRows>(m, n, p, a, b, out, out_row, add);
   } else {

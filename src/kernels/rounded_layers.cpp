@@ -2,19 +2,20 @@
 
 #include <utility>
 
-#include "snake_ddp/base/check.hpp"
+#include "snake_ddp/core/check.hpp"
 
 namespace snake_ddp::kernels {
 
 void RoundedFirst::set(const Halves* halves, std::int64_t in, std::int64_t width, const float* weights,
-                       base::Bf16By instructions) {
-  SD_CHECK(halves == nullptr || halves_pay(instructions), "halves by vectors only");
+                       core::Bf16By instructions) {
+  SD_CHECK(halves == nullptr || halves_pay(instructions),
+           "halves are computed by vector instructions only, not by tiles");
   in_ = in, width_ = width;
   if (halves != nullptr) {
     const auto sums = static_cast<std::int64_t>(halves->sums.first.size());
     rows_[0].set(width / 2, sums, weights);
     rows_[1].set(width / 2, halves->count() - sums, weights + sums * width / 2);
-  } else if (instructions == base::Bf16By::kVectors) {
+  } else if (instructions == core::Bf16By::kVectors) {
     rows_[0].set(width, in, weights);
   } else {
     whole_.set(width, in, {weights, width, 1}, instructions);
@@ -34,7 +35,7 @@ void RoundedFirst::multiply(const Halves* halves, std::int64_t rows, const float
   }
 }
 
-void RoundedSecond::set(bool halved, std::int64_t width, const float* weights, base::Bf16By instructions) {
+void RoundedSecond::set(bool halved, std::int64_t width, const float* weights, core::Bf16By instructions) {
   width_ = width, halved_ = halved;
   const std::int64_t size = halved ? width / 2 : width;
   parts_[0].set(size, size, {weights, size, 1}, instructions);

@@ -1,21 +1,21 @@
-#include "snake_ddp/learners/adam.hpp"
+#include "learners/adam.hpp"
 
 #include <ATen/ATen.h>
 
 #include <cmath>
 
 #include "adam_work.hpp"
-#include "snake_ddp/base/simd.hpp"
-#include "snake_ddp/cuda/kernels.hpp"
+#include "nets/device_work.hpp"
+#include "snake_ddp/core/simd.hpp"
 
 namespace snake_ddp::learners {
 namespace {
 
-using base::all_lanes;
-using base::kLanes;
-using base::load;
-using base::store;
-using base::Vector;
+using core::all_lanes;
+using core::kLanes;
+using core::load;
+using core::store;
+using core::Vector;
 
 float norm_of(const float* values, std::int64_t n) {
   Vector sum[4] = {};
@@ -23,7 +23,7 @@ float norm_of(const float* values, std::int64_t n) {
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
     for (int k = 0; k < 4; ++k) sum[k] += load(values + i + k * kLanes) * load(values + i + k * kLanes);
   }
-  double squares = static_cast<double>(base::sum_of((sum[0] + sum[1]) + (sum[2] + sum[3])));
+  double squares = static_cast<double>(core::sum_of((sum[0] + sum[1]) + (sum[2] + sum[3])));
   for (; i < n; ++i) squares += static_cast<double>(values[i]) * static_cast<double>(values[i]);
   return static_cast<float>(std::sqrt(squares));
 }
@@ -46,7 +46,7 @@ void step_on_cpu(float* __restrict p, const float* __restrict g, float* __restri
 
 // For a network on a device: our kernels if this build has them.
 Adam::Way way_of(const nets::FlatParameters& parameters, bool by_library) {
-  if (cuda::kHaveKernels && parameters.flat().is_cuda()) return Adam::Way::kPieces;
+  if (nets::kHaveKernels && parameters.flat().is_cuda()) return Adam::Way::kPieces;
   return by_library ? Adam::Way::kLibrary : Adam::Way::kOnePass;
 }
 
@@ -101,10 +101,10 @@ at::Tensor Adam::step(at::Tensor& parameters, at::Tensor& gradient, double max_n
       // The library takes a norm by one block of a GPU: 17 us of an H200 for 75,000 elements.
       at::dot_out(squares_, gradient.view(-1), gradient.view(-1));
       auto* scales = static_cast<AdamScales*>(scales_.data_ptr());
-      cuda::run_work(parameters.device(), 1,
+      nets::run_work(parameters.device(), 1,
                      BeginAdam{squares_.data_ptr<float>(), norm_.data_ptr<float>(), steps.data_ptr<float>(),
                                rate_.data_ptr<double>(), max_norm, scales});
-      cuda::run_work(parameters.device(), n,
+      nets::run_work(parameters.device(), n,
                      StepAdam{scales, gradient.data_ptr<float>(), parameters.data_ptr<float>(), first, second,
                               follower, static_cast<float>(tau)});
       return norm_;

@@ -1,14 +1,14 @@
 #include "adam_work.hpp"
 
-#include "snake_ddp/base/each.hpp"
+#include "snake_ddp/core/each.hpp"
 
 namespace snake_ddp::learners {
 
 int launch(const BeginAdam& work, std::int64_t count, void* stream) {
-  return base::each_on_device(count, work, static_cast<cudaStream_t>(stream), 32);
+  return core::each_on_device(count, work, static_cast<cudaStream_t>(stream), 32);
 }
 int launch(const StepAdam& work, std::int64_t count, void* stream) {
-  return base::each_on_device(count, work, static_cast<cudaStream_t>(stream), 256);
+  return core::each_on_device(count, work, static_cast<cudaStream_t>(stream), 256);
 }
 
 }  // namespace snake_ddp::learners

@@ -1,4 +1,4 @@
-#include "snake_ddp/learners/bicnet.hpp"
+#include "learners/bicnet.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -65,9 +65,9 @@ void Bicnet::start_from_exported() {
   state_changed();
 }
 
-std::vector<replay::Column> Bicnet::columns() const { return columns_up_to(kDiscount, options_.features); }
+std::vector<Column> Bicnet::columns() const { return columns_up_to(kDiscount, options_.features); }
 
-void Bicnet::update(const replay::Batch& batch, const Average& average) {
+void Bicnet::update(const Batch& batch, const Average& average) {
   const c10::NoGradGuard no_grad;
   updates_.add_(1);
   const at::Tensor observation = by_snake(batch.columns.at(kObservation), options_.device);
@@ -78,7 +78,7 @@ void Bicnet::update(const replay::Batch& batch, const Average& average) {
 }
 
 // L = mean (Q(s, a) - (r + discount * Q'(s', mu'(s'))))^2, s and a of the whole team
-void Bicnet::critic_gradient(const replay::Batch& batch, const at::Tensor& observation) {
+void Bicnet::critic_gradient(const Batch& batch, const at::Tensor& observation) {
   const at::Tensor next = by_snake(batch.columns[kNextObservation], options_.device);
   const at::Tensor reward = by_snake(batch.columns[kReward].unsqueeze(2), options_.device);
   const at::Tensor discount = by_snake(batch.columns[kDiscount].unsqueeze(2), options_.device);

@@ -1,4 +1,4 @@
-#include "snake_ddp/learners/ddpg.hpp"
+#include "learners/ddpg.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "entries.hpp"
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/core/error.hpp"
 
 namespace snake_ddp::learners {
 namespace {
@@ -60,16 +60,16 @@ void Ddpg::start_from_exported() {
   state_changed();
 }
 
-std::vector<replay::Column> Ddpg::columns() const { return columns_up_to(kDiscount, options_.features); }
+std::vector<Column> Ddpg::columns() const { return columns_up_to(kDiscount, options_.features); }
 
 Ddpg::Transitions Ddpg::Transitions::part(std::int64_t first, std::int64_t count) const {
   const auto rows = [&](const at::Tensor& t) { return t.narrow(0, first, count); };
   return {rows(observation), rows(action), rows(reward), rows(next_observation), rows(discount)};
 }
 
-Ddpg::Transitions Ddpg::transitions_of(const replay::Batch& batch) const {
-  const std::int64_t rows = batch.columns.at(kObservation).size(0) * kTeam, d = options_.features;
-  const auto column = [&](Column c, std::int64_t width) {
+Ddpg::Transitions Ddpg::transitions_of(const Batch& batch) const {
+  const std::int64_t rows = batch.columns.at(kObservation).size(0) * kTeamSize, d = options_.features;
+  const auto column = [&](TransitionColumn c, std::int64_t width) {
     return batch.columns.at(c).view({rows, width}).to(options_.device);
   };
   return {column(kObservation, d + 1), column(kAction, kActions), column(kReward, 1),
@@ -84,7 +84,7 @@ void Ddpg::step(DdpgTrainee& t) {
   t.refresh();
 }
 
-void Ddpg::update(const replay::Batch& batch, const Average& average) {
+void Ddpg::update(const Batch& batch, const Average& average) {
   const c10::NoGradGuard no_grad;
   updates_.add_(1);
   const Transitions all = transitions_of(batch);
@@ -194,7 +194,7 @@ std::vector<LearnerEntry> ddpg_entries() {
        .lone_critic = true,
        .check = [](const LearnerOptions& o) {
          if (o.expected_value && o.output_activation != "softmax")
-           throw base::UsageError("--expected_value needs --output_activation softmax");
+           throw core::UsageError("--expected_value needs --output_activation softmax");
        }}};
 }
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "snake_ddp/base/host_device.hpp"
+#include "snake_ddp/core/host_device.hpp"
 
 namespace snake_ddp::learners {
 

@@ -24,7 +24,7 @@ class Dqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
       : QLearnerWith(o, value_of(o.algo), kNextMoves, q_net(o, o.layer_norm), q_net(o, o.layer_norm)) {}
 
   // L = mean Huber(error), over snakes or over teams.
-  void update(const replay::Batch& batch, const Average& average) override {
+  void update(const Batch& batch, const Average& average) override {
     const c10::NoGradGuard no_grad;
     const Transitions t = transitions_of(batch, options_.device);
     nets::forward(q_.net, t.next_observation, next_pass_, /*keep=*/false);

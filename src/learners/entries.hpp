@@ -4,7 +4,7 @@
 #include <memory>
 #include <tuple>
 
-#include "snake_ddp/learners/registry.hpp"
+#include "learners/registry.hpp"
 
 namespace snake_ddp::learners {
 
@@ -14,9 +14,9 @@ std::unique_ptr<Learner> make(const LearnerOptions& options) {
   return std::make_unique<L>(options);
 }
 template <class... Flags>
-config::Fields flags_of() {
+io::Fields flags_of() {
   static std::tuple<Flags...> defaults;
-  return std::apply([](Flags&... flags) { return config::joined({flags.fields()...}); }, defaults);
+  return std::apply([](Flags&... flags) { return io::joined({flags.fields()...}); }, defaults);
 }
 
 }  // namespace snake_ddp::learners

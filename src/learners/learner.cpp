@@ -1,4 +1,4 @@
-#include "snake_ddp/learners/learner.hpp"
+#include "learners/learner.hpp"
 
 #include <ATen/ATen.h>
 

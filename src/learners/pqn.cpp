@@ -23,7 +23,7 @@ class Pqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
                      q_net(o, /*layer_norm=*/true), std::nullopt) {}
 
   // L = mean e^2 / 2, e = Q(s, a) - G, over snakes or over teams; the return G is in the place of the reward.
-  void update(const replay::Batch& batch, const Average& average) override {
+  void update(const Batch& batch, const Average& average) override {
     const c10::NoGradGuard no_grad;
     const Transitions t = transitions_of(batch, options_.device);
     nets::forward(q_.net, t.observation, pass_);

@@ -5,13 +5,13 @@
 #include <limits>
 
 #include "double_q_work.hpp"
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/cuda/kernels.hpp"
+#include "nets/device_work.hpp"
+#include "snake_ddp/core/check.hpp"
 
 namespace snake_ddp::learners {
 
-Transitions transitions_of(const replay::Batch& batch, at::Device device) {
-  const auto column = [&](Column c, std::int64_t width) {
+Transitions transitions_of(const Batch& batch, at::Device device) {
+  const auto column = [&](TransitionColumn c, std::int64_t width) {
     return batch.columns.at(c).view({-1, width}).to(device);
   };
   const std::int64_t seen = batch.columns.at(kObservation).size(-1);
@@ -34,10 +34,10 @@ nets::Mlp q_net(const LearnerOptions& o, bool layer_norm) {
 }
 
 QLearner::Mixing::Mixing(const LearnerOptions& o)
-    : Trainee(o, o.c_lr, o.seed + 1, nets::Mixer({kTeam * (o.features + 1)}, o.device, by_library(o)),
-              nets::Mixer({kTeam * (o.features + 1)}, o.device, by_library(o))) {}
+    : Trainee(o, o.c_lr, o.seed + 1, nets::Mixer({kTeamSize * (o.features + 1)}, o.device, by_library(o)),
+              nets::Mixer({kTeamSize * (o.features + 1)}, o.device, by_library(o))) {}
 
-QLearner::QLearner(const LearnerOptions& options, Value value, Column last_column)
+QLearner::QLearner(const LearnerOptions& options, Value value, TransitionColumn last_column)
     : options_(options), value_(value), last_column_(last_column) {
   const auto scalar = at::TensorOptions().dtype(at::kFloat).device(options.device);
   for (at::Tensor* t : {&loss_, &q_mean_, &norm_}) *t = at::zeros({}, scalar);
@@ -50,17 +50,17 @@ at::Tensor QLearner::measured() const {
 }
 
 at::Tensor QLearner::of_learned(const at::Tensor& errors) const {
-  return value_ == Value::kSnake ? errors : errors.view({-1, kTeam}).sum(1, true);
+  return value_ == Value::kSnake ? errors : errors.view({-1, kTeamSize}).sum(1, true);
 }
 
 at::Tensor QLearner::of_snakes(const at::Tensor& gradient) const {
-  return value_ == Value::kSnake ? gradient : gradient.expand({-1, kTeam}).reshape({-1, 1});
+  return value_ == Value::kSnake ? gradient : gradient.expand({-1, kTeamSize}).reshape({-1, 1});
 }
 
 // Value less r + discount * next value: of snakes [R, 1], or of teams [R / 3, 1].
 at::Tensor QLearner::errors(const Transitions& t, const at::Tensor& chosen, const at::Tensor& next) {
   if (value_ != Value::kMixed) return of_learned(chosen - at::addcmul(t.reward, t.discount, next));
-  const auto by_team = [](const at::Tensor& rows) { return rows.view({-1, kTeam * rows.size(1)}); };
+  const auto by_team = [](const at::Tensor& rows) { return rows.view({-1, kTeamSize * rows.size(1)}); };
   nets::forward(mixing_->net, by_team(t.observation), by_team(chosen), mixing_->pass);
   nets::forward(mixing_->target(), by_team(t.next_observation), by_team(next), mixing_->target_pass);
   // The snakes of a team end together.
@@ -71,14 +71,15 @@ at::Tensor QLearner::errors(const Transitions& t, const at::Tensor& chosen, cons
 // Sixteen of the library's operators as one kernel.
 at::Tensor QLearner::double_q_by_kernel(const Transitions& t, const at::Tensor& values,
                                         const at::Tensor& next_online, const at::Tensor& next_target) {
-  const int snakes = value_ == Value::kSum ? kTeam : 1;
+  const int snakes = value_ == Value::kSum ? kTeamSize : 1;
   const std::int64_t learned = values.size(0) / snakes;
   at::Tensor losses = at::empty({learned}, values.options()), d_values = at::empty_like(values);
   const auto floats = [&](const at::Tensor& of) {
-    SD_CHECK(of.is_contiguous() && of.device() == values.device(), "rows without gaps on one device");
+    SD_CHECK(of.is_contiguous() && of.device() == values.device(),
+             "tensors must be contiguous and on one device");
     return of.const_data_ptr<float>();
   };
-  cuda::run_work(values.device(), learned,
+  nets::run_work(values.device(), learned,
                  DoubleQ{snakes, 1.0F / static_cast<float>(learned), floats(values), floats(t.action),
                          floats(t.reward), floats(t.discount), floats(next_online), floats(next_target),
                          floats(t.next_moves), losses.data_ptr<float>(), d_values.data_ptr<float>()});
@@ -90,7 +91,7 @@ at::Tensor QLearner::double_q_by_kernel(const Transitions& t, const at::Tensor& 
 at::Tensor QLearner::double_q_gradient(const Transitions& t, const at::Tensor& values,
                                        const at::Tensor& next_online, const at::Tensor& next_target,
                                        const at::Tensor& counts) {
-  if (cuda::kHaveKernels && values.is_cuda() && value_ != Value::kMixed && !counts.defined())
+  if (nets::kHaveKernels && values.is_cuda() && value_ != Value::kMixed && !counts.defined())
     return double_q_by_kernel(t, values, next_online, next_target);
   // Q'(s', argmax over allowed moves of Q(s')).
   const at::Tensor choice =
@@ -104,8 +105,8 @@ at::Tensor QLearner::double_q_gradient(const Transitions& t, const at::Tensor& v
   q_mean_ = values.mean();
   at::Tensor d_error = (counts.defined() ? slope * counts : slope) / static_cast<double>(error.size(0));
   if (value_ != Value::kMixed) return t.action * of_snakes(d_error);
-  nets::backward(mixing_->net, t.observation.view({-1, kTeam * t.observation.size(1)}),
-                 chosen.view({-1, kTeam}), d_error, mixing_->pass, mixing_->gradient);
+  nets::backward(mixing_->net, t.observation.view({-1, kTeamSize * t.observation.size(1)}),
+                 chosen.view({-1, kTeamSize}), d_error, mixing_->pass, mixing_->gradient);
   return t.action * mixing_->pass.d_q.view({-1, 1});
 }
 

@@ -7,12 +7,12 @@
 #include <optional>
 #include <vector>
 
-#include "snake_ddp/learners/columns.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/trainee.hpp"
-#include "snake_ddp/nets/mixer.hpp"
-#include "snake_ddp/nets/mlp.hpp"
-#include "snake_ddp/nets/net_policies.hpp"
+#include "learners/columns.hpp"
+#include "learners/learner.hpp"
+#include "learners/trainee.hpp"
+#include "nets/mixer.hpp"
+#include "nets/mlp.hpp"
+#include "nets/net_policies.hpp"
 
 namespace snake_ddp::learners {
 
@@ -31,7 +31,7 @@ struct Transitions {
 };
 
 /// Columns as rows of `Transitions`.
-Transitions transitions_of(const replay::Batch& batch, at::Device device);
+Transitions transitions_of(const Batch& batch, at::Device device);
 
 /// The feed-forward network of these options.
 nets::Mlp q_net(const LearnerOptions& options, bool layer_norm);
@@ -39,13 +39,13 @@ nets::Mlp q_net(const LearnerOptions& options, bool layer_norm);
 /// The part that does not depend on the kind of network.
 class QLearner : public Learner {
  public:
-  [[nodiscard]] std::vector<replay::Column> columns() const override {
+  [[nodiscard]] std::vector<Column> columns() const override {
     return columns_up_to(last_column_, options_.features);
   }
   [[nodiscard]] at::Tensor measured() const override;
 
  protected:
-  QLearner(const LearnerOptions& options, Value value, Column last_column);
+  QLearner(const LearnerOptions& options, Value value, TransitionColumn last_column);
 
   /// Errors of snakes as errors of the values that are learned: [R, 1] -> [R, 1] or [R / 3, 1]. Not for kMixed.
   [[nodiscard]] at::Tensor of_learned(const at::Tensor& errors) const;
@@ -75,14 +75,14 @@ class QLearner : public Learner {
   at::Tensor double_q_by_kernel(const Transitions& t, const at::Tensor& values, const at::Tensor& next_online,
                                 const at::Tensor& next_target);
 
-  Column last_column_;
+  TransitionColumn last_column_;
 };
 
 /// With the network `Net`, played by `NetPolicy`.
 template <class Net, class NetPolicy>
 class QLearnerWith : public QLearner {
  public:
-  QLearnerWith(const LearnerOptions& options, Value value, Column last_column, Net fresh,
+  QLearnerWith(const LearnerOptions& options, Value value, TransitionColumn last_column, Net fresh,
                std::optional<Net> follower)
       : QLearner(options, value, last_column),
         q_(options, options.c_lr, options.seed, std::move(fresh), std::move(follower)),

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
+#include "snake_ddp/core/error.hpp"
 
 namespace snake_ddp::learners {
 
@@ -36,7 +36,7 @@ const LearnerEntry& find_learner(const std::string& algo) {
     if (entry.name == algo) return entry;
     known += (known.empty() ? "" : ", ") + entry.name;
   }
-  throw base::UsageError(fmt::format("--algo {}: not a known learner; known: {}", algo, known));
+  throw core::UsageError(fmt::format("--algo {}: not a known learner; known: {}", algo, known));
 }
 
 std::unique_ptr<Learner> make_learner(const LearnerOptions& options) {

@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 
 #include "entries.hpp"
+#include "nets/gru_net.hpp"
 #include "q_learner.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/nets/gru_net.hpp"
+#include "snake_ddp/core/error.hpp"
 
 namespace snake_ddp::learners {
 
@@ -18,7 +18,7 @@ namespace {
 
 void check(const LearnerOptions& o) {
   if (o.burn_in >= o.sequence_length)
-    throw base::UsageError(fmt::format(
+    throw core::UsageError(fmt::format(
         "--burn_in {} leaves nothing to learn from in windows of --sequence_length {}: lower the first",
         o.burn_in, o.sequence_length));
 }
@@ -32,21 +32,22 @@ class Rqmix final : public QLearnerWith<nets::GruNet, nets::GruPolicy> {
   explicit Rqmix(const LearnerOptions& o)
       : QLearnerWith((check(o), o), Value::kMixed, kBack, gru_net(o), gru_net(o)) {}
 
-  // Batches are window after window, `back` as replay::Buffer::sample_windows leaves it.
+  // Batches are window after window, `back` as Buffer::sample_windows leaves it.
   // L = 1/N sum of Huber(error) over the windows' transitions after the burn-in, N as if no row were missing.
-  void update(const replay::Batch& batch, const Average& average) override {
+  void update(const Batch& batch, const Average& average) override {
     const c10::NoGradGuard no_grad;
     const std::int64_t length = options_.sequence_length, burn_in = options_.burn_in,
-                       windows = batch.columns.at(kBack).size(0) / length, rows = windows * kTeam,
+                       windows = batch.columns.at(kBack).size(0) / length, rows = windows * kTeamSize,
                        learned = length - burn_in, width = options_.features + 1;
     // Window after window -> step after step.
-    const auto by_step = [&](Column c) {
+    const auto by_step = [&](TransitionColumn c) {
       const at::Tensor& all = batch.columns[c];
       return all.view({windows, length, all.numel() / all.size(0)}).transpose(0, 1);
     };
     // All steps, and the observation after the last one: any other step's next observation is that of the following
     // step.
-    const at::Tensor by_team = at::empty({length + 1, windows, kTeam * width}, q_.gradient.flat().options());
+    const at::Tensor by_team =
+        at::empty({length + 1, windows, kTeamSize * width}, q_.gradient.flat().options());
     by_team.narrow(0, 0, length).copy_(by_step(kObservation));
     by_team[length].copy_(by_step(kNextObservation)[length - 1]);
     const at::Tensor seen = by_team.view({length + 1, rows, width});
@@ -59,10 +60,10 @@ class Rqmix final : public QLearnerWith<nets::GruNet, nets::GruPolicy> {
         learned_rows(by_step(kReward), burn_in, 1), learned_rows(by_step(kDiscount), burn_in, 1),
         learned_rows(seen, burn_in + 1, width),     learned_rows(by_step(kNextMoves), burn_in, kActions)};
     const at::Tensor in_window = by_step(kBack).to(options_.device);
-    const at::Tensor there =
-        at::cat({in_window, at::ones_like(in_window.narrow(0, 0, 1))}).repeat_interleave(kTeam, 1);
-    nets::forward(q_.net, seen, {}, there, pass_, burn_in);
-    nets::forward(q_.target(), seen, {}, there, target_pass_, burn_in + 1, /*keep=*/false);
+    const at::Tensor valid =
+        at::cat({in_window, at::ones_like(in_window.narrow(0, 0, 1))}).repeat_interleave(kTeamSize, 1);
+    nets::forward(q_.net, seen, {}, valid, pass_, burn_in);
+    nets::forward(q_.target(), seen, {}, valid, target_pass_, burn_in + 1, /*keep=*/false);
 
     const auto values_from = [&](const nets::GruPass& pass, std::int64_t first) {
       return pass.output.narrow(0, first, learned).view({learned * rows, kActions});
@@ -70,7 +71,7 @@ class Rqmix final : public QLearnerWith<nets::GruNet, nets::GruPolicy> {
     const at::Tensor gradient =
         double_q_gradient(t, values_from(pass_, 0), values_from(pass_, 1), values_from(target_pass_, 0),
                           in_window.narrow(0, burn_in, learned).reshape({-1, 1}));
-    nets::backward(q_.net, seen, there, pass_, length - 1, gradient.view({learned, rows, kActions}),
+    nets::backward(q_.net, seen, valid, pass_, length - 1, gradient.view({learned, rows, kActions}),
                    q_.gradient);
     step(average);
   }

@@ -1,4 +1,4 @@
-#include "snake_ddp/learners/with_tokens.hpp"
+#include "learners/with_tokens.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -13,16 +13,16 @@
 #include <utility>
 #include <vector>
 
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/nets/team.hpp"
+#include "learners/learner.hpp"
+#include "nets/team.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::learners {
 namespace {
 
-using nets::kTeam;
+using nets::kTeamSize;
 
 constexpr std::array<const char*, 2> kObservations = {"observation", "next_observation"};
 
@@ -37,9 +37,9 @@ class ReadBoards {
       boards_ = at::empty({capacity, board_floats}, at::kFloat);
       tokens_ = at::empty({capacity, token_floats}, at::kFloat);
     } catch (const c10::Error& e) {
-      throw base::UsageError(fmt::format(
+      throw core::UsageError(fmt::format(
           "not enough memory for the tokens of {} ({} MiB); lower --buffer_size. The system says: {}",
-          base::counted(capacity, "board"), capacity * (board_floats + token_floats) * 4 >> 20,
+          core::counted(capacity, "board"), capacity * (board_floats + token_floats) * 4 >> 20,
           e.what_without_backtrace()));
     }
   }
@@ -83,7 +83,7 @@ class Tokens {
   Tokens(TokenSource source, std::int64_t plain, std::int64_t boards)
       : source_(std::move(source)), plain_(plain) {
     if (boards > 0 && source_.reader.device().is_cpu())
-      kept_.emplace(boards, source_.board_floats, kTeam * source_.reader.features());
+      kept_.emplace(boards, source_.board_floats, kTeamSize * source_.reader.features());
   }
 
   void reader_changed() {
@@ -111,15 +111,15 @@ class Tokens {
   // [N, board] to [N, 3, tokens]
   [[nodiscard]] at::Tensor read(const at::Tensor& boards) const {
     return source_.reader.read(source_.graphs(boards.to(source_.reader.device())).flatten(0, 1))
-        .view({boards.size(0), kTeam, source_.reader.features()});
+        .view({boards.size(0), kTeamSize, source_.reader.features()});
   }
 
-  // The same; reads only boards that are not kept yet.
+  // Tokens of these boards; reads only those that are not kept yet.
   [[nodiscard]] at::Tensor kept(const at::Tensor& boards) {
     const std::int64_t count = boards.size(0), width = source_.board_floats,
-                       floats = kTeam * source_.reader.features();
+                       floats = kTeamSize * source_.reader.features();
     const float* const board = boards.const_data_ptr<float>();
-    at::Tensor tokens = at::empty({count, kTeam, source_.reader.features()});
+    at::Tensor tokens = at::empty({count, kTeamSize, source_.reader.features()});
     auto* const to = tokens.data_ptr<float>();
     std::vector<std::int64_t> unread;
     for (std::int64_t b = 0; b < count; ++b) {
@@ -179,11 +179,11 @@ class WithTokens final : public Learner {
     remember_reader();
   }
 
-  std::vector<replay::Column> columns() const override { return columns_; }
+  std::vector<Column> columns() const override { return columns_; }
   nets::Policy& policy() override { return *policy_; }
   nets::Policy& judged_policy() override { return *judged_; }
 
-  void update(const replay::Batch& batch, const Average& average) override {
+  void update(const Batch& batch, const Average& average) override {
     tokenized_.columns = batch.columns;
     for (const std::size_t c : observed_) tokenized_.columns[c] = tokens_->behind(batch.columns[c], true);
     inner_->update(tokenized_, average);
@@ -195,7 +195,7 @@ class WithTokens final : public Learner {
   // The reader's weights are part of it: checkpoints store them, and ranks compare them.
   nets::NamedTensors state() override {
     const std::string changed = changed_in_reader();
-    SD_CHECK(changed.empty(), "the frozen " + changed + " changed");
+    SD_CHECK(changed.empty(), "frozen weights must stay as they were; changed: " + changed);
     const nets::NamedTensors frozen = tokens_->reader().named();
     nets::NamedTensors all = inner_->state();
     all.insert(all.end(), frozen.begin(), frozen.end());
@@ -231,9 +231,9 @@ class WithTokens final : public Learner {
   std::vector<at::Tensor> remembered_;
   std::shared_ptr<Learner> inner_;
   std::unique_ptr<PolicyWithTokens> policy_, judged_;
-  std::vector<replay::Column> columns_;
+  std::vector<Column> columns_;
   std::vector<std::size_t> observed_;  // columns that are observations
-  replay::Batch tokenized_;
+  Batch tokenized_;
 };
 
 }  // namespace

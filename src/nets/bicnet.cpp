@@ -1,10 +1,10 @@
-#include "snake_ddp/nets/bicnet.hpp"
+#include "nets/bicnet.hpp"
 
 #include <ATen/ATen.h>
 
 #include "fit.hpp"
 #include "layers.hpp"
-#include "snake_ddp/nets/lstm_cell.hpp"
+#include "nets/lstm_cell.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -35,7 +35,7 @@ at::Tensor rows_of(const at::Tensor& t) { return t.view({-1, t.size(-1)}); }
 
 // The snake that a direction reaches at its step 0, 1, 2.
 std::int64_t snake_at(std::int64_t direction, std::int64_t step) {
-  return direction == 0 ? step : kTeam - 1 - step;
+  return direction == 0 ? step : kTeamSize - 1 - step;
 }
 
 // One direction's part of a buffer [3, B, 2 n], for one snake: [B, n].
@@ -101,8 +101,8 @@ void back_to_gates(const BicnetNet& net, const BicnetMaps& maps, const at::Tenso
   fit(pass.d_c, {boards, h}, d_output);
   const auto back = net.by_library() ? plain_cell_backward : cell_backward;
   for (std::int64_t direction = 0; direction < kDirections; ++direction) {
-    for (std::int64_t step = kTeam - 1; step >= 0; --step) {
-      const bool last = step == kTeam - 1;
+    for (std::int64_t step = kTeamSize - 1; step >= 0; --step) {
+      const bool last = step == kTeamSize - 1;
       const at::Tensor d_state = part(pass.d_states, direction, step);
       if (!last)
         product(net.by_library(), d_state, part(pass.gates, direction, step + 1), maps.recurrent[direction],
@@ -167,17 +167,17 @@ void BicnetMaps::refresh(const BicnetNet& net, bool with_backward) {
 void forward(const BicnetNet& net, const BicnetMaps& maps, const at::Tensor& input, BicnetPass& pass) {
   const FlatParameters& p = net.parameters();
   const std::int64_t boards = input.size(1), h = net.shape().hidden;
-  fit(pass.gates, {kTeam, boards, kDirections * kGates * h}, input);
+  fit(pass.gates, {kTeamSize, boards, kDirections * kGates * h}, input);
   for (at::Tensor* t : {&pass.c, &pass.tanh_c, &pass.states})
-    fit(*t, {kTeam, boards, kDirections * h}, input);
-  fit(pass.hidden, {kTeam * boards, h}, input);
-  fit(pass.output, {kTeam, boards, net.shape().out}, input);
+    fit(*t, {kTeamSize, boards, kDirections * h}, input);
+  fit(pass.hidden, {kTeamSize * boards, h}, input);
+  fit(pass.output, {kTeamSize, boards, net.shape().out}, input);
 
   product(net.by_library(), rows_of(pass.gates), rows_of(input), maps.input);
   const auto activate = net.by_library() ? plain_cell_forward : cell_forward;
   for (std::int64_t direction = 0; direction < kDirections; ++direction) {
     const at::Tensor weight = p.block(kRecurrent).narrow(0, direction * h, h);
-    for (std::int64_t step = 0; step < kTeam; ++step) {
+    for (std::int64_t step = 0; step < kTeamSize; ++step) {
       const CellStep cell = cell_step(pass, direction, step);
       if (step > 0)
         product(net.by_library(), cell.gates, part(pass.states, direction, step - 1), weight, true);
@@ -198,8 +198,9 @@ void backward_parameters(const BicnetNet& net, const BicnetMaps& maps, const at:
   // Two of a direction's steps have a predecessor: snakes 1 and 2 follow 0 and 1 in one direction, 0 and 1 follow 1
   // and 2 in the other.
   for (std::int64_t d = 0; d < kDirections; ++d) {
-    const at::Tensor before = rows_of(pass.states.narrow(0, d, kTeam - 1)).narrow(1, d * h, h);
-    const at::Tensor d_gates = rows_of(pass.gates.narrow(0, 1 - d, kTeam - 1)).narrow(1, d * gates, gates);
+    const at::Tensor before = rows_of(pass.states.narrow(0, d, kTeamSize - 1)).narrow(1, d * h, h);
+    const at::Tensor d_gates =
+        rows_of(pass.gates.narrow(0, 1 - d, kTeamSize - 1)).narrow(1, d * gates, gates);
     product(net.by_library(), gradients.block(kRecurrent).narrow(0, d * h, h), before.t(), d_gates);
   }
   // The gradient of the map from features to gates, then of the two it is made of, as in DenseNet.
@@ -218,7 +219,7 @@ void backward_parameters(const BicnetNet& net, const BicnetMaps& maps, const at:
 void backward_input(const BicnetNet& net, const BicnetMaps& maps, const at::Tensor& d_output,
                     BicnetPass& pass, std::int64_t first, std::int64_t count, at::Tensor& d_columns) {
   back_to_gates(net, maps, d_output, pass, nullptr);
-  fit(d_columns, {kTeam, d_output.size(1), count}, d_output);
+  fit(d_columns, {kTeamSize, d_output.size(1), count}, d_output);
   at::Tensor rows = rows_of(d_columns);
   at::mm_out(rows, rows_of(pass.gates), maps.input.narrow(0, first, count).t());
 }

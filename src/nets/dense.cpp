@@ -1,11 +1,11 @@
-#include "snake_ddp/nets/dense.hpp"
+#include "nets/dense.hpp"
 
 #include <ATen/ATen.h>
 
 #include "fit.hpp"
 #include "layers.hpp"
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/error.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -68,7 +68,7 @@ at::Tensor before_head(const DenseNet& net, const at::Tensor& d_output, DensePas
 Head head_from_name(const std::string& name) {
   if (name == "softmax") return Head::kSoftmax;
   if (name == "tanh") return Head::kTanh;
-  throw base::UsageError("--output_activation " + name + ": not known; allowed: softmax, tanh");
+  throw core::UsageError("--output_activation " + name + ": not known; allowed: softmax, tanh");
 }
 
 DenseNet::DenseNet(const DenseShape& shape, at::Device device, bool by_library)
@@ -179,7 +179,8 @@ void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& 
                    at::Tensor& values) {
   const FlatParameters& p = net.parameters();
   const DenseShape& shape = net.shape();
-  SD_CHECK(shape.out == 1, "forward_moves is for networks with one output");
+  SD_CHECK(shape.out == 1,
+           "forward_moves needs a network with one output, this one has " + std::to_string(shape.out));
   const std::int64_t rows = observation.size(0);
   const Rows map(shape, folded.map);
   for (at::Tensor* t : {&pass.features, &pass.moves.z}) fit(*t, {rows, shape.hidden}, observation);

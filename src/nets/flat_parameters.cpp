@@ -1,4 +1,4 @@
-#include "snake_ddp/nets/flat_parameters.hpp"
+#include "nets/flat_parameters.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/hash.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/hash.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -63,7 +63,7 @@ const at::Tensor* find(const NamedTensors& items, const std::string& name) {
 const at::Tensor& matrix_of(const NamedTensors& items, const std::string& name, const std::string& what) {
   const at::Tensor* found = find(items, name);
   if (found == nullptr || found->dim() != 2 || found->numel() == 0)
-    throw base::FileError(
+    throw core::FileError(
         fmt::format("{} has no matrix \"{}\": it is a different kind of network", what, name));
   return *found;
 }
@@ -72,7 +72,7 @@ std::uint64_t add_to_hash(std::uint64_t hash, const at::Tensor& tensor) {
   const at::Tensor bytes = tensor.to(at::kCPU).contiguous();
   const auto* word = static_cast<const std::uint32_t*>(bytes.data_ptr());
   const auto words = static_cast<std::int64_t>(bytes.nbytes() / sizeof(std::uint32_t));
-  for (std::int64_t i = 0; i < words; ++i) hash = base::add_to_hash(hash, std::uint64_t{word[i]});
+  for (std::int64_t i = 0; i < words; ++i) hash = core::add_to_hash(hash, std::uint64_t{word[i]});
   return hash;
 }
 
@@ -80,18 +80,18 @@ void copy_state(const NamedTensors& source, const NamedTensors& views, const std
   for (const auto& [name, view] : views) {
     const at::Tensor* found = find(source, name);
     if (found == nullptr) {
-      throw base::FileError(
+      throw core::FileError(
           fmt::format("{} has no tensor \"{}\": it belongs to another network or algorithm", what, name));
     }
     if (found->sizes() != view.sizes()) {
-      throw base::FileError(fmt::format(
+      throw core::FileError(fmt::format(
           "{}: \"{}\" has shape [{}], this network needs [{}]; check --obs, --hidden_size and --algo", what,
           name, fmt::join(found->sizes(), ", "), fmt::join(view.sizes(), ", ")));
     }
   }
   for (const auto& [name, tensor] : source) {
     if (find(views, name) == nullptr) {
-      throw base::FileError(fmt::format(
+      throw core::FileError(fmt::format(
           "{} has a tensor \"{}\" that this network lacks; check --algo and --layer_norm", what, name));
     }
   }

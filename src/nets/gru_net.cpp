@@ -1,4 +1,4 @@
-#include "snake_ddp/nets/gru_net.hpp"
+#include "nets/gru_net.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -6,7 +6,7 @@
 #include "activations.hpp"
 #include "fit.hpp"
 #include "layers.hpp"
-#include "snake_ddp/base/check.hpp"
+#include "snake_ddp/core/check.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -28,12 +28,12 @@ at::Tensor rows_of(const at::Tensor& t) { return t.view({-1, t.size(-1)}); }
 struct Step {
   at::Tensor gates, recurrent;  // as in GruPass, [R, 3 hidden], [R, hidden]
   at::Tensor before, after;     // [R, hidden]
-  at::Tensor there;             // [R, 1]
+  at::Tensor valid;             // [R, 1]
 };
 
 // Step t, of which `pass` has these at `place`.
-Step step_of(const GruPass& pass, const at::Tensor& there, std::int64_t t, std::int64_t place) {
-  return {pass.gates[place], pass.recurrent[place], pass.states[t], pass.states[t + 1], there[t]};
+Step step_of(const GruPass& pass, const at::Tensor& valid, std::int64_t t, std::int64_t place) {
+  return {pass.gates[place], pass.recurrent[place], pass.states[t], pass.states[t + 1], valid[t]};
 }
 
 // The columns of reset and update gate, and those of the candidate.
@@ -44,7 +44,7 @@ at::Tensor candidate_part(const at::Tensor& gates) {
 
 // The row of one step. The pointers do not alias, which the compiler must know to keep several columns in flight.
 void row_forward(std::int64_t width, const float* __restrict input_bias, const float* __restrict state_bias,
-                 const float* __restrict before, float there, float* __restrict reset,
+                 const float* __restrict before, float valid, float* __restrict reset,
                  float* __restrict update, float* __restrict candidate, float* __restrict recurrent,
                  float* __restrict after) {
   for (std::int64_t j = 0; j < width; ++j) {
@@ -56,17 +56,17 @@ void row_forward(std::int64_t width, const float* __restrict input_bias, const f
     update[j] = z;
     candidate[j] = n;
     recurrent[j] = u;
-    after[j] = there * (n + z * (before[j] - n));
+    after[j] = valid * (n + z * (before[j] - n));
   }
 }
 
 // From d, the gradient at the state after the step: those before the gates' activations, of the input's part and of the
 // state's part of the candidate, in place; and what reaches the state before past all gates is added to d_before.
-void row_backward(std::int64_t width, const float* __restrict before, float there, const float* __restrict d,
+void row_backward(std::int64_t width, const float* __restrict before, float valid, const float* __restrict d,
                   float* __restrict reset, float* __restrict update, float* __restrict candidate,
                   float* __restrict recurrent, float* __restrict d_before) {
   for (std::int64_t j = 0; j < width; ++j) {
-    const float r = reset[j], z = update[j], n = candidate[j], d_after = there * d[j];
+    const float r = reset[j], z = update[j], n = candidate[j], d_after = valid * d[j];
     const float d_candidate = d_after * (1.0F - z) * (1.0F - n * n);
     reset[j] = d_candidate * recurrent[j] * r * (1.0F - r);
     update[j] = d_after * (before[j] - n) * z * (1.0F - z);
@@ -76,30 +76,30 @@ void row_backward(std::int64_t width, const float* __restrict before, float ther
   }
 }
 
-// Calls row(r, there, reset, update, candidate, recurrent, before) for each row; threads share them.
+// Calls row(r, valid, reset, update, candidate, recurrent, before) for each row; threads share them.
 template <class Row>
 void for_rows(const Step& step, const Row& row) {
   const std::int64_t width = step.before.size(1);
   float *gates = step.gates.data_ptr<float>(), *recurrent = step.recurrent.data_ptr<float>();
-  const float *before = step.before.data_ptr<float>(), *there = step.there.data_ptr<float>();
+  const float *before = step.before.data_ptr<float>(), *valid = step.valid.data_ptr<float>();
   at::parallel_for(0, step.before.size(0), kGrain, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t r = first; r < end; ++r) {
       float* gate = gates + r * 3 * width;
-      row(r * width, there[r], gate, gate + width, gate + 2 * width, recurrent + r * width,
+      row(r * width, valid[r], gate, gate + width, gate + 2 * width, recurrent + r * width,
           before + r * width);
     }
   });
 }
 
-// The gates hold products before the call, activations after; likewise `recurrent`. Fills step.after.
+// The gates hold products before the call, activations after; so does `recurrent`. Fills step.after.
 void unit_forward(const FlatParameters& p, const Step& step) {
   const std::int64_t width = step.before.size(1);
   const float *of_input = p.block(kInputBias).data_ptr<float>(),
               *of_state = p.block(kStateBias).data_ptr<float>();
   float* after = step.after.data_ptr<float>();
-  for_rows(step, [&](std::int64_t at, float there, float* reset, float* update, float* candidate,
+  for_rows(step, [&](std::int64_t at, float valid, float* reset, float* update, float* candidate,
                      float* recurrent, const float* before) {
-    row_forward(width, of_input, of_state, before, there, reset, update, candidate, recurrent, after + at);
+    row_forward(width, of_input, of_state, before, valid, reset, update, candidate, recurrent, after + at);
   });
 }
 
@@ -107,13 +107,13 @@ void unit_backward(const Step& step, const at::Tensor& d_after, const at::Tensor
   const std::int64_t width = step.before.size(1);
   const float* d = d_after.data_ptr<float>();
   float* to = d_before.data_ptr<float>();
-  for_rows(step, [&](std::int64_t at, float there, float* reset, float* update, float* candidate,
+  for_rows(step, [&](std::int64_t at, float valid, float* reset, float* update, float* candidate,
                      float* recurrent, const float* before) {
-    row_backward(width, before, there, d + at, reset, update, candidate, recurrent, to + at);
+    row_backward(width, before, valid, d + at, reset, update, candidate, recurrent, to + at);
   });
 }
 
-// The same by ATen's operators: for any device, and as the tests' oracle.
+// A GRU's step by ATen's operators: for any device, and as the tests' oracle.
 void plain_unit_forward(const FlatParameters& p, const Step& step) {
   const at::Tensor bias = p.block(kStateBias).unsqueeze(0), gates = gate_part(step.gates);
   const at::Tensor n = candidate_part(step.gates), u = step.recurrent;
@@ -124,12 +124,12 @@ void plain_unit_forward(const FlatParameters& p, const Step& step) {
   n.addcmul_(parts[0], u).tanh_();
   // (1 - z) n + z h
   at::Tensor after = step.after;
-  at::addcmul_out(after, n, parts[1], step.before - n).mul_(step.there);
+  at::addcmul_out(after, n, parts[1], step.before - n).mul_(step.valid);
 }
 
 void plain_unit_backward(const Step& step, const at::Tensor& d_after, const at::Tensor& d_before) {
   const auto parts = step.gates.chunk(3, 1);
-  const at::Tensor r = parts[0].clone(), z = parts[1].clone(), n = parts[2].clone(), d = d_after * step.there;
+  const at::Tensor r = parts[0].clone(), z = parts[1].clone(), n = parts[2].clone(), d = d_after * step.valid;
   const at::Tensor d_candidate = d * (1 - z) * (1 - n.square());
   at::Tensor(parts[0]).copy_(d_candidate * step.recurrent * r * (1 - r));
   at::Tensor(parts[1]).copy_(d * (step.before - n) * z * (1 - z));
@@ -164,7 +164,7 @@ GruShape gru_shape_of(const NamedTensors& weights, const std::string& name, cons
   return {first.size(1), first.size(0), matrix_of(weights, name + ".1.weight", what).size(0)};
 }
 
-void forward(const GruNet& net, const at::Tensor& input, const at::Tensor& state, const at::Tensor& there,
+void forward(const GruNet& net, const at::Tensor& input, const at::Tensor& state, const at::Tensor& valid,
              GruPass& pass, std::int64_t from, bool keep) {
   const GruShape& s = net.shape();
   const FlatParameters& p = net.parameters();
@@ -182,7 +182,7 @@ void forward(const GruNet& net, const at::Tensor& input, const at::Tensor& state
   const auto unit = library ? plain_unit_forward : unit_forward;
   for (std::int64_t t = 0; t < steps; ++t) {
     const std::int64_t place = keep && t > from ? t - from : 0;
-    const Step now = step_of(pass, there, t, place);
+    const Step now = step_of(pass, valid, t, place);
     const at::Tensor first = pass.first[place];
     sparse_product(library, first, input[t].narrow(1, 0, s.in), p.block(kFirst));
     bias_relu(library, first, p.block(kFirstBias));
@@ -208,7 +208,7 @@ void step(const GruNet& net, const at::Tensor& observations, at::Tensor& memory,
   memory.copy_(pass.states[1].view(memory.sizes()));
 }
 
-void backward(const GruNet& net, const at::Tensor& input, const at::Tensor& there, GruPass& pass,
+void backward(const GruNet& net, const at::Tensor& input, const at::Tensor& valid, GruPass& pass,
               std::int64_t last, const at::Tensor& d_output, FlatParameters& gradients) {
   const GruShape& s = net.shape();
   const FlatParameters& p = net.parameters();
@@ -218,7 +218,7 @@ void backward(const GruNet& net, const at::Tensor& input, const at::Tensor& ther
     return rows_of(all.narrow(0, from, steps));
   };
   SD_CHECK(d_output.size(0) == steps && pass.gates.size(0) >= steps,
-           "a gradient for each step that was kept");
+           "backward needs one gradient for each step that forward kept");
   // dL/d(state) before the first of the steps, which nothing reads, and after each.
   fit(pass.d_states, {steps + 1, rows, h}, input);
   at::Tensor d_after = rows_of(pass.d_states.narrow(0, 1, steps));
@@ -228,7 +228,7 @@ void backward(const GruNet& net, const at::Tensor& input, const at::Tensor& ther
   const at::Tensor to_state = transposed(library, p.block(kState), pass.transposed);
   const auto unit = library ? plain_unit_backward : unit_backward;
   for (std::int64_t t = last; t >= first; --t) {
-    const Step now = step_of(pass, there, t, t - first);
+    const Step now = step_of(pass, valid, t, t - first);
     const at::Tensor d_before = pass.d_states[t - first];
     unit(now, pass.d_states[t - first + 1], d_before);
     if (t == first) break;

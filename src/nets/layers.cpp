@@ -7,7 +7,7 @@
 
 #include "fit.hpp"
 #include "last_layer.hpp"
-#include "snake_ddp/base/check.hpp"
+#include "snake_ddp/core/check.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"
 #include "snake_ddp/kernels/products.hpp"
 
@@ -41,7 +41,7 @@ void sparse_product(bool by_library, at::Tensor out, const at::Tensor& left, con
     kernels::multiply_sparse_transposed(m, n, p, floats(left), left.stride(1), floats(right), floats(out),
                                         add);
   } else {
-    SD_CHECK(!add, "sparse_product adds products of transposed views only");
+    SD_CHECK(!add, "sparse_product adds to its result only where the left side is a transposed view");
     kernels::multiply_sparse(m, n, p, floats(left), left.stride(0), floats(right), floats(out), n);
   }
 }

@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "snake_ddp/nets/dense.hpp"
+#include "nets/dense.hpp"
 
 namespace snake_ddp::nets {
 

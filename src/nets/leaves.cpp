@@ -1,12 +1,12 @@
-#include "snake_ddp/nets/leaves.hpp"
+#include "nets/leaves.hpp"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::nets {
 
@@ -54,7 +54,7 @@ std::vector<std::int64_t> shape_numbers(const at::Tensor& tensor, std::int64_t c
   const bool fine =
       static_cast<std::int64_t>(numbers.size()) == count &&
       std::all_of(numbers.begin(), numbers.end(), [](std::int64_t n) { return n >= 0 && n <= kMost; });
-  if (!fine) throw base::FileError(fmt::format("{} is not {}", what, base::counted(count, "whole number")));
+  if (!fine) throw core::FileError(fmt::format("{} is not {}", what, core::counted(count, "whole number")));
   return numbers;
 }
 

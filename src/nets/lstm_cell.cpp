@@ -1,4 +1,4 @@
-#include "snake_ddp/nets/lstm_cell.hpp"
+#include "nets/lstm_cell.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

@@ -1,4 +1,4 @@
-#include "snake_ddp/nets/mask_predictor.hpp"
+#include "nets/mask_predictor.hpp"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/core/error.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"
 #include "weight_reader.hpp"
 
@@ -79,7 +79,7 @@ at::Tensor shape_tensor(const MaskPredictorShape& s) {
 
 MaskPredictorShape mask_predictor_shape_from(const at::Tensor& tensor, const std::string& what) {
   const std::vector<std::int64_t> n = shape_numbers(tensor, 7, what + ": the mask predictor's shape");
-  if (n[4] == 0 || n[3] % n[4] != 0) throw base::FileError(what + ": heads that do not divide the width");
+  if (n[4] == 0 || n[3] % n[4] != 0) throw core::FileError(what + ": heads that do not divide the width");
   return {n[0], n[1], n[2], n[3], n[4], n[5], n[6]};
 }
 

@@ -1,4 +1,4 @@
-#include "snake_ddp/nets/mixer.hpp"
+#include "nets/mixer.hpp"
 
 #include <ATen/ATen.h>
 
@@ -55,7 +55,7 @@ void plain_mix_back(const Mixer& mixer, const at::Tensor& q, const at::Tensor& d
   at::Tensor(parts.value).copy_(d_output * mixer.parameters().block(kValueWeight) * parts.value.gt(0));
 }
 
-// The same in main memory, row by row. `hyper` is the row of all hypernetworks.
+// The mixing network in main memory, row by row. `hyper` is the row of all hypernetworks.
 float mix_row(const MixerShape& s, const float* hyper, const float* q, const float* u,
               float* __restrict hidden) {
   const std::int64_t e = s.embed;

@@ -1,4 +1,4 @@
-#include "snake_ddp/nets/mlp.hpp"
+#include "nets/mlp.hpp"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -8,11 +8,11 @@
 
 #include "fit.hpp"
 #include "last_layer.hpp"
+#include "nets/precision.hpp"
 #include "snake_ddp/kernels/bf16.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"
 #include "snake_ddp/kernels/products.hpp"
 #include "snake_ddp/kernels/q_pass.hpp"
-#include "snake_ddp/nets/precision.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -87,7 +87,7 @@ at::Tensor activation_back_by_library(const LayerParameters& p, const MlpPass::L
   return d;
 }
 
-// The same in main memory, for `rows` rows from row `at` on; the gradients are added to.
+// The backward pass in main memory, for `rows` rows from row `at` on; the gradients are added to.
 void activation_back(const LayerParameters& p, std::int64_t rows, std::int64_t at, MlpPass::Layer& layer,
                      LayerParameters& gradient, float* d, kernels::Exchange exchange) {
   const std::int64_t width = p.weight.size(1);

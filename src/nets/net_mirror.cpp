@@ -1,26 +1,28 @@
-#include "snake_ddp/nets/net_mirror.hpp"
+#include "nets/net_mirror.hpp"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/nets/policy.hpp"
+#include "nets/policy.hpp"
+#include "snake_ddp/core/check.hpp"
 
 namespace snake_ddp::nets {
 namespace {
 
-using Images = std::vector<base::MirrorImage>;
+using Images = std::vector<core::MirrorImage>;
 
 const Images kOne = {{0}};
 
 }  // namespace
 
-std::vector<MirroredBlock> mirrored_blocks(const Mlp& net, const base::Mirror& mirror) {
+std::vector<MirroredBlock> mirrored_blocks(const Mlp& net, const core::Mirror& mirror) {
   const auto& [inputs, outputs] = mirror;
   const MlpShape& shape = net.shape();
-  SD_CHECK(static_cast<std::int64_t>(inputs.size()) == shape.in, "an image for each input");
-  SD_CHECK(static_cast<std::int64_t>(outputs.size()) == shape.out, "an image for each output");
+  SD_CHECK(static_cast<std::int64_t>(inputs.size()) == shape.in,
+           "a mirror needs an image for each input: " + std::to_string(shape.in));
+  SD_CHECK(static_cast<std::int64_t>(outputs.size()) == shape.out,
+           "a mirror needs an image for each output: " + std::to_string(shape.out));
   const Images hidden = kernels::mirrored_units(shape.hidden);
   const NamedTensors named = net.named();
   const std::size_t per_layer = shape.layer_norm ? 4 : 2;
@@ -36,10 +38,11 @@ std::vector<MirroredBlock> mirrored_blocks(const Mlp& net, const base::Mirror& m
   return blocks;
 }
 
-std::vector<MirroredBlock> mirrored_blocks(const DenseNet& net, const base::Mirror& mirror) {
+std::vector<MirroredBlock> mirrored_blocks(const DenseNet& net, const core::Mirror& mirror) {
   auto [inputs, outputs] = mirror;
   const DenseShape& shape = net.shape();
-  SD_CHECK(static_cast<std::int64_t>(inputs.size()) == shape.in, "an image for each input");
+  SD_CHECK(static_cast<std::int64_t>(inputs.size()) == shape.in,
+           "a mirror needs an image for each input: " + std::to_string(shape.in));
   if (shape.actions > 0) {
     for (const auto& [of, sign] : outputs) inputs.push_back({static_cast<int>(shape.in) + of, sign});
   }
@@ -128,7 +131,7 @@ double NetMirror::asymmetry(const at::Tensor& flat) {
   return ((flat - image_of(flat)).abs().max() / flat.abs().max()).item<double>();
 }
 
-std::vector<base::MirrorImage> symmetric_inputs(const NamedTensors& weights, const base::Mirror& mirror,
+std::vector<core::MirrorImage> symmetric_inputs(const NamedTensors& weights, const core::Mirror& mirror,
                                                 const std::string& what) {
   const auto& [inputs, outputs] = mirror;
   const MlpShape shape = mlp_shape_of(weights, kQNetName, what);

@@ -1,4 +1,4 @@
-#include "snake_ddp/nets/policy.hpp"
+#include "nets/policy.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -6,24 +6,24 @@
 
 #include <algorithm>
 
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/nets/net_mirror.hpp"
-#include "snake_ddp/nets/net_policies.hpp"
+#include "nets/net_mirror.hpp"
+#include "nets/net_policies.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::nets {
 namespace {
 
 // [B, 3, features + 1] -> [3 B, features + 1] on the network's device.
 at::Tensor rows_of(const at::Tensor& observations, const FlatParameters& parameters) {
-  return observations.view({observations.size(0) * kTeam, observations.size(2)})
+  return observations.view({observations.size(0) * kTeamSize, observations.size(2)})
       .to(parameters.flat().device());
 }
 
 // [3 B, 4] -> [B, 3, 4] where the observations came from.
 at::Tensor answer_to(const at::Tensor& observations, const at::Tensor& output) {
-  return output.to(observations.device()).view({observations.size(0), kTeam, kMoves});
+  return output.to(observations.device()).view({observations.size(0), kTeamSize, kMoves});
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ const at::Tensor& MlpPolicy::action_values(const at::Tensor& observations) {
 }
 
 const at::Tensor& GruPolicy::action_values(const at::Tensor& observations) {
-  at::Tensor nothing = at::zeros({observations.size(0), kTeam, memory()});
+  at::Tensor nothing = at::zeros({observations.size(0), kTeamSize, memory()});
   return action_values_after(observations, nothing);
 }
 
@@ -113,15 +113,15 @@ struct LoadedQNet final : private FromFile<Net>, public NetPolicy {
   template <class Shape>
   static const Shape& checked(const Shape& shape, const std::string& what) {
     if (shape.out == kMoves) return shape;
-    throw base::FileError(fmt::format("{}: a Q-network with {}; the game has {}", what,
-                                      base::counted(shape.out, "output"), base::counted(kMoves, "move")));
+    throw core::FileError(fmt::format("{}: a Q-network with {}; the game has {}", what,
+                                      core::counted(shape.out, "output"), core::counted(kMoves, "move")));
   }
 };
 
 const at::Tensor& first_layer(const NamedTensors& actor, const std::string& what) {
   const at::Tensor* last = find(actor, "post_dense.2.bias");
   if (last != nullptr && last->dim() == 1 && last->size(0) == 1)
-    throw base::FileError(what + " is a critic, not an actor: give the actor_*.pth beside it");
+    throw core::FileError(what + " is a critic, not an actor: give the actor_*.pth beside it");
   return matrix_of(actor, "prev_dense.0.weight", what);
 }
 
@@ -130,7 +130,7 @@ const at::Tensor& first_layer(const NamedTensors& actor, const std::string& what
 bool is_q_net(const NamedTensors& weights) { return !under(weights, std::string(kQNetName) + ".").empty(); }
 
 std::unique_ptr<Policy> make_policy(const NamedTensors& weights, Head head, const std::string& what,
-                                    const base::Mirror& mirror, at::Device device) {
+                                    const core::Mirror& mirror, at::Device device) {
   if (is_gru_net(weights) && is_q_net(weights)) {
     return std::make_unique<LoadedQNet<GruNet, GruPolicy>>(gru_shape_of(weights, kQNetName, what), weights,
                                                            what, device);

@@ -1,4 +1,4 @@
-#include "snake_ddp/nets/token_reader.hpp"
+#include "nets/token_reader.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -19,12 +19,12 @@ std::pair<at::Tensor, NamedTensors> model_in(const NamedTensors& file, const std
   NamedTensors model = under(file, kModelPrefix);
   const at::Tensor* found = find(model, "shape");
   if (found == nullptr)
-    throw base::FileError(what + ": not a file of snake_ddp pretrain: it has no \"model.shape\"");
+    throw core::FileError(what + ": not a file of snake_ddp pretrain: it has no \"model.shape\"");
   const at::Tensor shape = *found;
   std::erase_if(model, [](const auto& item) { return item.first == "shape"; });
   for (const auto& [name, tensor] : model)
     if (!at::isfinite(tensor).all().item<bool>())
-      throw base::FileError(
+      throw core::FileError(
           fmt::format("{}: tensor '{}{}' has numbers that are not finite", what, kModelPrefix, name));
   return {shape, std::move(model)};
 }
@@ -66,10 +66,10 @@ TokenReader::TokenReader(FrozenTokenizer tokenizer, FrozenMaskPredictor predicto
     : tokenizer_(std::move(tokenizer)), predictor_(std::move(predictor)) {
   if (tokenizer_.shape.tokens != predictor_.shape.tokens ||
       tokenizer_.shape.codes != predictor_.shape.codes) {
-    throw base::FileError(fmt::format(
+    throw core::FileError(fmt::format(
         "{}: the mask predictor was trained for {} of {}, the tokenizer has {} of {}: "
         "run pretrain again",
-        what, base::counted(predictor_.shape.tokens, "token"), base::counted(predictor_.shape.codes, "code"),
+        what, core::counted(predictor_.shape.tokens, "token"), core::counted(predictor_.shape.codes, "code"),
         tokenizer_.shape.tokens, tokenizer_.shape.codes));
   }
 }

@@ -1,10 +1,10 @@
-#include "snake_ddp/nets/tokenizer.hpp"
+#include "nets/tokenizer.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
-#include "snake_ddp/base/check.hpp"
+#include "snake_ddp/core/check.hpp"
 #include "tokenizer_blocks.hpp"
 
 namespace snake_ddp::nets {
@@ -55,7 +55,7 @@ std::vector<NamedBlock> tokenizer_blocks(const TokenizerShape& s) {
                                         {"out.weight", {s.nodes * s.features, kDecoderWidth}, kDecoderWidth},
                                         {"out.bias", {s.nodes * s.features, 0}, kDecoderWidth}};
   all.insert(all.end(), rest.begin(), rest.end());
-  SD_CHECK(all.size() == kBlocks, "the tokenizer's blocks");
+  SD_CHECK(all.size() == kBlocks, fmt::format("a tokenizer has {} blocks, this one {}", kBlocks, all.size()));
   return all;
 }
 

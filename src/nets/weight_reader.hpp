@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/nets/leaves.hpp"
+#include "nets/leaves.hpp"
+#include "snake_ddp/core/check.hpp"
 
 namespace snake_ddp::nets {
 
@@ -12,7 +12,9 @@ class WeightReader {
  public:
   explicit WeightReader(const Weights& weights) : weights_(weights) {}
   const at::Tensor& next() { return weights_.at(at_++); }
-  void check_end() const { SD_CHECK(at_ == weights_.size(), "the network's blocks"); }
+  void check_end() const {
+    SD_CHECK(at_ == weights_.size(), "all of a network's tensors must be read; read: " + std::to_string(at_));
+  }
 
  private:
   const Weights& weights_;

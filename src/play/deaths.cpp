@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/encode/moves.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/game/moves.hpp"
 
 namespace snake_ddp::play {
 namespace {
@@ -47,7 +47,7 @@ bool may_eat(const game::State& before, int snake) {
 }
 
 bool has_safe_move(const game::State& before, int snake) {
-  const unsigned fatal = encode::fatal_moves(before, snake);
+  const unsigned fatal = game::fatal_moves(before, snake);
   for (int d = 0; d < kMoves; ++d) {
     if ((fatal >> d & 1U) != 0) continue;
     const int cell = game::follow(before.head(snake), d), tail_of = owner(before, cell);
@@ -82,8 +82,9 @@ Death head_on(const game::State& before, int snake, int foe) {
 }  // namespace
 
 Death why_died(const game::State& before, const game::StepResult& played, int snake) {
-  SD_CHECK(played.hit[snake] != 0, "the snake lives");
-  if (encode::fatal_moves(before, snake) == kNoWayOut) return boxed_by(before, snake);
+  SD_CHECK(played.hit[snake] != 0,
+           "only a snake that died has a cause of death: snake " + std::to_string(snake));
+  if (game::fatal_moves(before, snake) == kNoWayOut) return boxed_by(before, snake);
   const int cell = new_head(before, played, snake), in_the_way = owner(before, cell);
   const bool is_tail = in_the_way >= 0 && before.tails[in_the_way] == cell;
   if (in_the_way >= 0 && (!is_tail || ate(before, played, in_the_way))) {
@@ -101,7 +102,7 @@ Death why_died(const game::State& before, const game::StepResult& played, int sn
       foe = other;
     }
   }
-  SD_CHECK(foe >= 0 || mate, "nothing was in the snake's way");
+  SD_CHECK(foe >= 0 || mate, "a snake that died must have met something: snake " + std::to_string(snake));
   return foe >= 0 ? head_on(before, snake, foe) : Death::kMatesHead;
 }
 

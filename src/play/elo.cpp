@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "snake_ddp/base/check.hpp"
+#include "snake_ddp/core/check.hpp"
 
 namespace snake_ddp::play {
 namespace {
@@ -81,12 +81,14 @@ Vector solve(const Matrix& lower, Vector b) {
 Matrix points_of(std::size_t players, const std::vector<Meeting>& meetings) {
   Matrix points(players);  // of the row's player against the column's
   for (const Meeting& m : meetings) {
-    SD_CHECK(m.a < players && m.b < players && m.a != m.b, "a meeting of unknown players");
+    SD_CHECK(m.a < players && m.b < players && m.a != m.b,
+             fmt::format("players {} and {} of {}", m.a, m.b, players));
     points(m.a, m.b) = static_cast<double>(m.wins) + 0.5 * static_cast<double>(m.draws) + kVirtualDraw;
     points(m.b, m.a) = static_cast<double>(m.losses) + 0.5 * static_cast<double>(m.draws) + kVirtualDraw;
   }
   for (std::size_t i = 0; i < players; ++i)
-    for (std::size_t j = 0; j < i; ++j) SD_CHECK(points(i, j) > 0, "not every two players met");
+    for (std::size_t j = 0; j < i; ++j)
+      SD_CHECK(points(i, j) > 0, fmt::format("every two players must have met; {} and {} have not", i, j));
   return points;
 }
 
@@ -96,7 +98,7 @@ Vector likeliest_strengths(const Matrix& points) {
   Vector strength(n, 0.0);
   double reached = log_likelihood(points, strength);
   for (int steps = 0;; ++steps) {
-    SD_CHECK(steps < kMostSteps, "ratings do not converge");
+    SD_CHECK(steps < kMostSteps, "ratings must converge; steps: " + std::to_string(kMostSteps));
     Vector gradient(n, 0.0);
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = 0; j < n; ++j)

@@ -11,19 +11,18 @@ namespace {
 
 class ScriptedMover final : public Mover {
  public:
-  ScriptedMover(agents::Opponent opponent, std::uint64_t seed) : opponent_(opponent), seed_(seed) {}
+  ScriptedMover(game::Opponent opponent, std::uint64_t seed) : opponent_(opponent), seed_(seed) {}
 
   void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
            std::span<game::Actions> actions, std::span<Reasons> /*reasons*/) override {
     for (std::size_t k = 0; k < boards.size(); ++k) {
       if (boards[k].done()) continue;
-      agents::act(opponent_, boards[k], team[k], actions[k], seed_,
-                  static_cast<std::uint64_t>(first_game) + k);
+      game::act(opponent_, boards[k], team[k], actions[k], seed_, static_cast<std::uint64_t>(first_game) + k);
     }
   }
 
  private:
-  agents::Opponent opponent_;
+  game::Opponent opponent_;
   std::uint64_t seed_;
 };
 
@@ -92,7 +91,7 @@ MatchResult play_block(const MakeMover& a, const MakeMover& b, const MatchOption
 
 }  // namespace
 
-MakeMover scripted(agents::Opponent opponent) {
+MakeMover scripted(game::Opponent opponent) {
   return [=](std::uint64_t seed) { return std::make_unique<ScriptedMover>(opponent, seed); };
 }
 

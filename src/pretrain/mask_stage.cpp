@@ -3,11 +3,11 @@
 
 #include <utility>
 
-#include "snake_ddp/files/state_dict.hpp"
+#include "io/state_dict.hpp"
+#include "nets/mask_predictor.hpp"
+#include "nets/token_reader.hpp"
+#include "pretrain/stage.hpp"
 #include "snake_ddp/game/state.hpp"
-#include "snake_ddp/nets/mask_predictor.hpp"
-#include "snake_ddp/nets/token_reader.hpp"
-#include "snake_ddp/pretrain/stage.hpp"
 
 namespace snake_ddp::pretrain {
 namespace {
@@ -34,14 +34,14 @@ class MaskStage final : public Stage {
   at::Tensor shape() const override { return nets::shape_tensor(shape_); }
   std::vector<at::Tensor> frozen() const override { return {tokenizer_.parameters.flat()}; }
 
-  data::SampleOptions sample() const override {
-    data::SampleOptions s;
+  SampleOptions sample() const override {
+    SampleOptions s;
     s.mask_ratio = o_.mask_ratio;
     s.view_radius = o_.view_radius;
     return s;
   }
 
-  at::Tensor loss(const data::Batch& batch, const nets::Weights& weights, double divisor) override {
+  at::Tensor loss(const Batch& batch, const nets::Weights& weights, double divisor) override {
     const Answer answer = answer_to(batch, weights);
     return (answer.error * answer.weight).sum() / divisor;
   }
@@ -50,7 +50,7 @@ class MaskStage final : public Stage {
     return {at::zeros({1}, at::kDouble), at::zeros({3 + shape_.tokens * shape_.codes}, at::kLong)};
   }
 
-  void tally(const data::Batch& batch, Sums& sums) const override {
+  void tally(const Batch& batch, Sums& sums) const override {
     const c10::NoGradGuard no_grad;
     const Answer answer = answer_to(batch, parameters_.blocks());
     sums.reals[0] += (answer.error.to(at::kDouble) * answer.weight.to(at::kDouble)).sum().to(at::kCPU);
@@ -91,7 +91,7 @@ class MaskStage final : public Stage {
     at::Tensor masked;  // [A], 1 if the place is to be predicted, 0 for the first place if none is
   };
 
-  Answer answer_to(const data::Batch& batch, const nets::Weights& weights) const {
+  Answer answer_to(const Batch& batch, const nets::Weights& weights) const {
     const std::int64_t size = batch.seen.size(0);
     const at::Tensor asked = places_to_ask(batch.masked);
     const at::Tensor seen = tokenizer_.tokens(batch.seen.flatten(0, 1));  // [B * 6, tokens]
@@ -113,7 +113,7 @@ class MaskStage final : public Stage {
   }
 
   // [B, 6], those of a sample sum to its weight, or to 0 if nothing is to be predicted.
-  static at::Tensor place_weights(const data::Batch& batch) {
+  static at::Tensor place_weights(const Batch& batch) {
     return batch.masked / batch.masked.sum(1, true).clamp_min(1.0) * batch.weight.unsqueeze(1);
   }
 
@@ -125,7 +125,7 @@ class MaskStage final : public Stage {
 
 std::unique_ptr<Stage> make_mask_stage(const PretrainOptions& o, at::Device device) {
   const std::string path = o.tokenizer.empty() ? o.save_dir + "/tokenizer_best.pth" : o.tokenizer;
-  return std::make_unique<MaskStage>(o, nets::frozen_tokenizer(files::load_state_dict(path), device, path),
+  return std::make_unique<MaskStage>(o, nets::frozen_tokenizer(io::load_state_dict(path), device, path),
                                      device);
 }
 

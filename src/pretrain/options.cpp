@@ -1,29 +1,29 @@
-#include "snake_ddp/pretrain/options.hpp"
+#include "pretrain/options.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <utility>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/core/error.hpp"
 
 namespace snake_ddp::pretrain {
 namespace {
 
-using config::flag, config::number, config::text;
+using io::flag, io::number, io::text;
 
 constexpr double kMany = 1e15;
 constexpr const char *kTokenizer = "tokenizer", *kMaskPredictor = "mask_predictor";
 
 // A field that only one stage reads.
-config::Field only(const char* stage, config::Field field) {
+io::Field only(const char* stage, io::Field field) {
   field.used_by = {stage};
   return field;
 }
 
 }  // namespace
 
-config::Fields fields(PretrainOptions& o) {
+io::Fields fields(PretrainOptions& o) {
   return {
       text("stage", &o.stage, "what to train: tokenizer, then mask_predictor", {kTokenizer, kMaskPredictor}),
       text("data_path", &o.data_path, "folder of recorded games, or one file"),
@@ -87,22 +87,22 @@ void check_given(const PretrainOptions& options, const std::vector<std::string>&
   if (options.stage.empty()) return;
   PretrainOptions copy = options, defaults;
   const std::vector<std::string> refusals =
-      config::without_effect(fields(copy), fields(defaults), given, "stage", options.stage);
-  if (!refusals.empty()) throw base::UsageError(fmt::format("{}: leave it out", fmt::join(refusals, "; ")));
+      io::without_effect(fields(copy), fields(defaults), given, "stage", options.stage);
+  if (!refusals.empty()) throw core::UsageError(fmt::format("{}: leave it out", fmt::join(refusals, "; ")));
 }
 
 void check_together(const PretrainOptions& o) {
-  if (o.stage.empty()) throw base::UsageError("pretrain needs --stage tokenizer or --stage mask_predictor");
+  if (o.stage.empty()) throw core::UsageError("pretrain needs --stage tokenizer or --stage mask_predictor");
   if (o.data_path.empty())
-    throw base::UsageError(
+    throw core::UsageError(
         "pretrain needs --data_path, a folder of recorded games: snake_ddp eval --record_boards makes one");
   for (const auto& [name, folder] :
        {std::pair("save_dir", &o.save_dir), std::pair("cache_dir", &o.cache_dir)})
     if (folder->empty())
-      throw base::UsageError(
+      throw core::UsageError(
           fmt::format("--{} \"\": name a folder, or leave it out; an empty variable in a script?", name));
   if (o.hidden_dim % o.num_heads != 0)
-    throw base::UsageError(
+    throw core::UsageError(
         fmt::format("--num_heads {} does not divide --hidden_dim {}", o.num_heads, o.hidden_dim));
 }
 

@@ -1,4 +1,4 @@
-#include "snake_ddp/pretrain/options.hpp"
+#include "pretrain/options.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -15,29 +15,29 @@
 #include <optional>
 #include <sstream>
 
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/hash.hpp"
-#include "snake_ddp/base/host.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/data/board_set.hpp"
-#include "snake_ddp/data/import.hpp"
-#include "snake_ddp/data/loader.hpp"
-#include "snake_ddp/dist/self_launch.hpp"
-#include "snake_ddp/files/run_folder.hpp"
-#include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/learners/adam.hpp"
-#include "snake_ddp/nets/token_reader.hpp"
-#include "snake_ddp/pretrain/stage.hpp"
-#include "snake_ddp/records/atomic_file.hpp"
-#include "snake_ddp/records/file_error.hpp"
-#include "snake_ddp/records/folders.hpp"
-#include "snake_ddp/records/log_file.hpp"
-#include "snake_ddp/records/open_file.hpp"
-#include "snake_ddp/running/build.hpp"
-#include "snake_ddp/running/ranks.hpp"
-#include "snake_ddp/running/signals.hpp"
+#include "dist/build.hpp"
+#include "dist/ranks.hpp"
+#include "dist/self_launch.hpp"
+#include "dist/signals.hpp"
+#include "io/atomic_file.hpp"
+#include "io/file_error.hpp"
+#include "io/folders.hpp"
+#include "io/log_file.hpp"
+#include "io/open_file.hpp"
+#include "io/run_folder.hpp"
+#include "io/state_dict.hpp"
+#include "learners/adam.hpp"
+#include "nets/token_reader.hpp"
+#include "pretrain/board_set.hpp"
+#include "pretrain/import.hpp"
+#include "pretrain/loader.hpp"
+#include "pretrain/stage.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/hash.hpp"
+#include "snake_ddp/core/host.hpp"
+#include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::pretrain {
 namespace {
@@ -51,7 +51,7 @@ constexpr std::int64_t kValidationDraws = -1;  // in place of the epoch: the sam
 // The settings that must be the same on all ranks.
 ordered_json settings_of(const PretrainOptions& o) {
   PretrainOptions shared = o;
-  return config::to_json(fields(shared));
+  return io::to_json(fields(shared));
 }
 
 constexpr const char* kCountsName = "place.counts";
@@ -62,15 +62,15 @@ std::int64_t task_of(const PretrainOptions& o, const std::vector<std::string>& f
   std::string task = fmt::format("{} {} {}", o.seed, o.view_radius, o.validation_share);
   task += fmt::format(" {}", o.stage == "tokenizer" ? o.commitment : o.mask_ratio);
   for (const std::string& hash : frozen) task += " " + hash;
-  return static_cast<std::int64_t>(base::add_to_hash(base::kHashStart, std::string_view(task)));
+  return static_cast<std::int64_t>(core::add_to_hash(core::kHashStart, std::string_view(task)));
 }
 
 std::string hash_of(const at::Tensor& flat) {
-  return fmt::format("{:016x}", nets::add_to_hash(base::kHashStart, flat));
+  return fmt::format("{:016x}", nets::add_to_hash(core::kHashStart, flat));
 }
 
 // The position in the data: all that a continuation needs besides tensors of the model.
-struct Place {
+struct EpochPosition {
   std::int64_t epoch = 0;     // from 0
   std::int64_t position = 0;  // samples of the epoch's order that are done, by all ranks
   std::int64_t updates = 0;
@@ -83,16 +83,16 @@ struct Place {
 class Run {
  public:
   Run(const PretrainOptions& options, const dist::World& world);
-  base::ExitCode learn();
+  core::ExitCode learn();
 
  private:
   std::string import_set();
   void resume();
   using Rows = std::function<std::vector<std::int64_t>(std::int64_t)>;
-  [[nodiscard]] data::Loader load(std::int64_t batches, std::int64_t epoch, const Rows& rows) const;
+  [[nodiscard]] Loader load(std::int64_t batches, std::int64_t epoch, const Rows& rows) const;
   bool stops();
   bool learn_epoch();
-  void update(data::Batch batch, std::int64_t samples);
+  void update(Batch batch, std::int64_t samples);
   [[nodiscard]] std::optional<ordered_json> validate();
   bool end_epoch(Clock::time_point begin);
   void save(const std::string& which);
@@ -100,7 +100,7 @@ class Run {
   void check_weights();
   [[nodiscard]] nets::NamedTensors file(const at::Tensor& shape, bool whole, const at::Tensor& counts,
                                         const at::Tensor& losses);
-  [[nodiscard]] data::Batch on_device(data::Batch batch) const;
+  [[nodiscard]] Batch on_device(Batch batch) const;
   [[nodiscard]] std::string path_of(const std::string& which) const {
     return fmt::format("{}/{}_{}.pth", o_.save_dir, o_.stage, which);
   }
@@ -110,20 +110,20 @@ class Run {
 
   const PretrainOptions o_;
   const dist::World world_;
-  running::Ranks ranks_;
+  dist::Ranks ranks_;
   dist::DistContext& context_ = ranks_.context;
   dist::Watchdog& watchdog_ = ranks_.watchdog;
-  std::optional<files::RunClaim> claim_;
-  std::optional<records::LogFile> log_;
-  base::Console console_{1, "; all are in pretrain.log"};
-  std::optional<data::BoardSet> set_;
-  data::Split split_;
+  std::optional<io::RunClaim> claim_;
+  std::optional<io::LogFile> log_;
+  core::Console console_{1, "; all are in pretrain.log"};
+  std::optional<BoardSet> set_;
+  Split split_;
   std::unique_ptr<Stage> stage_;
   nets::FlatParameters gradients_;
   nets::Weights leaves_;
   learners::Adam adam_;
   std::vector<std::string> frozen_;  // hashes
-  Place place_;
+  EpochPosition place_;
   bool diverged_ = false, stopped_ = false;
 };
 
@@ -134,36 +134,34 @@ std::unique_ptr<Stage> make_stage(const PretrainOptions& o, at::Device device) {
 Run::Run(const PretrainOptions& options, const dist::World& world)
     : o_(options),
       world_(world),
-      ranks_(world, {o_.dist_backend, o_.device, o_.join_timeout, o_.dist_timeout, running::build_text()}),
-      stage_(
-          (at::set_num_threads(running::threads(o_.threads, context_)), make_stage(o_, context_.device()))),
+      ranks_(world, {o_.dist_backend, o_.device, o_.join_timeout, o_.dist_timeout, dist::build_text()}),
+      stage_((at::set_num_threads(dist::threads(o_.threads, context_)), make_stage(o_, context_.device()))),
       gradients_(stage_->parameters().like()),
       leaves_(nets::leaves_over(stage_->parameters(), gradients_)),
       adam_(stage_->parameters(), o_.learning_rate, !context_.device().is_cpu()) {
-  running::check_settings(settings_of(o_), context_);
+  dist::check_settings(settings_of(o_), context_);
   if (context_.is_main()) {
-    for (const std::string& folder : {o_.save_dir, o_.cache_dir}) records::make_folders(folder);
+    for (const std::string& folder : {o_.save_dir, o_.cache_dir}) io::make_folders(folder);
     claim_.emplace(o_.save_dir, "pretrain.log", "give this one another --save_dir");
     log_.emplace(o_.save_dir + "/pretrain.log");
-    running::log_the_end(o_.save_dir + "/pretrain.log");
+    dist::log_the_end(o_.save_dir + "/pretrain.log");
   }
-  tell(fmt::format("{}: pretraining {}, {}", running::version_text(), o_.stage,
-                   running::ranks_text(context_)));
+  tell(fmt::format("{}: pretraining {}, {}", dist::version_text(), o_.stage, dist::ranks_text(context_)));
   if (context_.shares_gpus()) tell(dist::kSharedGpus);
   set_.emplace(import_set());
   context_.check_same("the data set", fmt::format("{:08x}", set_->checksum()), context_.deadline());
-  split_ = data::split_by_games(*set_, o_.validation_share);
+  split_ = split_by_games(*set_, o_.validation_share);
   const auto samples = static_cast<std::int64_t>(split_.training.size());
-  const data::Shares shares{0, context_.size(), o_.batch_size, o_.last_batch == "drop"};
-  if (samples < context_.size() || data::batch_count(samples, 0, shares) == 0) {
-    throw base::UsageError(
+  const Shares shares{0, context_.size(), o_.batch_size, o_.last_batch == "drop"};
+  if (samples < context_.size() || batch_count(samples, 0, shares) == 0) {
+    throw core::UsageError(
         fmt::format("the data set has {} to learn from, {} take {} each in an update: "
                     "record more games, or lower --batch_size or --board_interval",
-                    base::counted(samples, "board"), base::counted(context_.size(), "rank"), o_.batch_size));
+                    core::counted(samples, "board"), core::counted(context_.size(), "rank"), o_.batch_size));
   }
   tell(fmt::format("Data: {}, a board every {}; {} to learn from, {} held out",
-                   base::counted(set_->games(), "game"), base::counted(set_->interval(), "step"),
-                   base::counted(samples, "board"), split_.held_out.size()));
+                   core::counted(set_->games(), "game"), core::counted(set_->interval(), "step"),
+                   core::counted(samples, "board"), split_.held_out.size()));
   for (const at::Tensor& frozen : stage_->frozen()) frozen_.push_back(hash_of(frozen));
   resume();
 }
@@ -180,43 +178,43 @@ std::string Run::import_set() {
   if (context_.is_main()) {
     std::error_code error;  // of a folder that does not exist; record_files reports it
     if (std::filesystem::equivalent(o_.cache_dir, o_.data_path, error)) {
-      throw base::UsageError(fmt::format(
+      throw core::UsageError(fmt::format(
           "--cache_dir {} is the folder of --data_path: the cache would be read as more games; name another",
           o_.cache_dir));
     }
-    const std::vector<std::string> files = data::record_files(o_.data_path);
+    const std::vector<std::string> files = record_files(o_.data_path);
     const auto go_on = [&] {
       watchdog_.tick("reading records");
       context_.broadcast_text("", context_.deadline());
     };
-    path = data::cache_path(o_.cache_dir, files, o_.board_interval, go_on);
+    path = cache_path(o_.cache_dir, files, o_.board_interval, go_on);
     std::optional<std::string> damage;
-    if (records::is_there(path)) {
+    if (io::is_there(path)) {
       try {
-        const data::BoardSet there(path);
-      } catch (const base::FileError& e) {
+        const BoardSet there(path);
+      } catch (const core::FileError& e) {
         damage = e.what();
       }
     }
     if (damage) tell("Rebuilt the cache: " + *damage);
-    if (damage || !records::is_there(path)) {
+    if (damage || !io::is_there(path)) {
       const auto begin = Clock::now();
       const int threads = std::max<int>(1, static_cast<int>(o_.num_workers));
-      data::import_records(files, o_.board_interval, threads, path, [&](std::size_t) { go_on(); });
+      import_records(files, o_.board_interval, threads, path, [&](std::size_t) { go_on(); });
       tell(fmt::format("Cached {} as {} in {:.1f} s",
-                       base::counted(static_cast<std::int64_t>(files.size()), "file"), path,
+                       core::counted(static_cast<std::int64_t>(files.size()), "file"), path,
                        std::chrono::duration<double>(Clock::now() - begin).count()));
     }
-    return context_.broadcast_text(records::absolute_path(path), context_.deadline());
+    return context_.broadcast_text(io::absolute_path(path), context_.deadline());
   }
   while (path.empty()) {
     path = context_.broadcast_text("", context_.deadline());
     watchdog_.tick("waiting for records");
   }
-  if (!records::is_there(path))
-    throw base::FileError(
+  if (!io::is_there(path))
+    throw core::FileError(
         fmt::format("{} does not exist on {}: put --cache_dir on storage that all machines share", path,
-                    base::host_name()));
+                    core::host_name()));
   return path;
 }
 
@@ -239,7 +237,7 @@ nets::NamedTensors Run::file(const at::Tensor& shape, bool whole, const at::Tens
 // From here on rank 0 has the sums of all ranks.
 void Run::add_up_loss() {
   at::Tensor sums = at::tensor({place_.loss_sum, place_.loss_samples}, at::kDouble);
-  running::add_up(sums, context_, context_.deadline());
+  dist::add_up(sums, context_, context_.deadline());
   place_.loss_sum = context_.is_main() ? sums[0].item<double>() : 0.0;
   place_.loss_samples = context_.is_main() ? sums[1].item<double>() : 0.0;
 }
@@ -262,24 +260,24 @@ void Run::save(const std::string& which) {
                       at::kLong),
            at::tensor({place_.loss_sum, place_.loss_samples, place_.best_loss}, at::kDouble));
   for (auto& [name, tensor] : all) tensor = tensor.to(at::kCPU);
-  files::save_state_dict(path_of(which), all);
+  io::save_state_dict(path_of(which), all);
 }
 
 // Removes the lines of epochs that will be trained again from the file of numbers.
 void Run::forget_later_epochs() const {
   const std::string path = numbers_path();
-  if (!context_.is_main() || !records::is_there(path)) return;
+  if (!context_.is_main() || !io::is_there(path)) return;
   std::string kept;
-  std::istringstream lines(records::read_file(path));
+  std::istringstream lines(io::read_file(path));
   std::int64_t epoch = 0;
   for (std::string line; epoch < place_.epoch && std::getline(lines, line); ++epoch) kept += line + '\n';
-  records::write_file_atomically(path, kept);
+  io::write_file_atomically(path, kept);
 }
 
 // Rank 0 reads and broadcasts.
 void Run::resume() {
   const std::string path = path_of("last");
-  const bool there = context_.is_main() && o_.resume == "auto" && records::is_there(path);
+  const bool there = context_.is_main() && o_.resume == "auto" && io::is_there(path);
   if (context_.broadcast_text(there ? "resume" : "begin", context_.deadline()) == "begin") {
     forget_later_epochs();
     check_weights();
@@ -292,15 +290,15 @@ void Run::resume() {
       return fmt::format("{} does not match these settings; --resume never starts over", path);
     };
     try {
-      nets::copy_state(files::load_state_dict(path), file(shape, true, counts, losses), path);
-    } catch (const base::FileError& e) {
-      throw base::FileError(fmt::format("{}. {}", e.what(), advice()));
+      nets::copy_state(io::load_state_dict(path), file(shape, true, counts, losses), path);
+    } catch (const core::FileError& e) {
+      throw core::FileError(fmt::format("{}. {}", e.what(), advice()));
     }
-    if (!shape.equal(stage_->shape())) throw base::UsageError(advice() + ": its shape differs");
+    if (!shape.equal(stage_->shape())) throw core::UsageError(advice() + ": its shape differs");
     if (counts[5].item<std::int64_t>() != std::int64_t{set_->checksum()})
-      throw base::UsageError(advice() + ": it was trained on other games");
+      throw core::UsageError(advice() + ": it was trained on other games");
     if (counts[6].item<std::int64_t>() != task_of(o_, frozen_))
-      throw base::UsageError(advice() +
+      throw core::UsageError(advice() +
                              (o_.stage == "tokenizer"
                                   ? ": --seed, --view_radius, --validation_share or --commitment differs"
                                   : ": the tokenizer is another one, or --seed, --view_radius, "
@@ -320,7 +318,7 @@ void Run::resume() {
   place_ = {n[0], n[1], n[2], n[3], n[4], main ? l[0] : 0.0, main ? l[1] : 0.0, l[2]};
   forget_later_epochs();
   tell(fmt::format("Resumed from {}: epoch {}, {} of it done, {}", path, place_.epoch + 1,
-                   base::counted(place_.position, "board"), base::counted(place_.updates, "update")));
+                   core::counted(place_.position, "board"), core::counted(place_.updates, "update")));
   check_weights();
 }
 
@@ -329,12 +327,12 @@ void Run::check_weights() {
   const std::vector<at::Tensor> frozen = stage_->frozen();
   for (std::size_t i = 0; i < frozen.size(); ++i) {
     const std::string now = hash_of(frozen[i]);
-    SD_CHECK(now == frozen_[i], "a frozen module changed");
+    SD_CHECK(now == frozen_[i], "frozen weights must stay as they were");
     context_.check_same("frozen weights", now, context_.deadline());
   }
 }
 
-data::Batch Run::on_device(data::Batch batch) const {
+Batch Run::on_device(Batch batch) const {
   if (context_.device().is_cpu()) return batch;
   for (at::Tensor* t : {&batch.seen, &batch.whole, &batch.masked, &batch.hidden, &batch.weight})
     if (t->defined()) *t = t->to(context_.device(), true);
@@ -343,7 +341,7 @@ data::Batch Run::on_device(data::Batch batch) const {
 
 // `samples`: of all ranks' batches. Each rank divides its sum by samples / ranks, so the mean over ranks is the mean
 // over all samples.
-void Run::update(data::Batch batch, std::int64_t samples) {
+void Run::update(Batch batch, std::int64_t samples) {
   batch = on_device(std::move(batch));
   gradients_.flat().zero_();
   const double divisor = static_cast<double>(samples) / context_.size();
@@ -361,8 +359,8 @@ void Run::update(data::Batch batch, std::int64_t samples) {
   place_.revived += stage_->after_update(batch, place_.updates, adam_, context_);
 }
 
-data::Loader Run::load(std::int64_t batches, std::int64_t epoch, const Rows& rows) const {
-  data::SampleOptions sample = stage_->sample();
+Loader Run::load(std::int64_t batches, std::int64_t epoch, const Rows& rows) const {
+  SampleOptions sample = stage_->sample();
   sample.seed = static_cast<std::uint64_t>(o_.seed);
   sample.epoch = epoch;
   return {*set_,
@@ -374,29 +372,28 @@ data::Loader Run::load(std::int64_t batches, std::int64_t epoch, const Rows& row
 
 // Whether any rank got a stop request.
 bool Run::stops() {
-  struct Ballot {
+  struct Vote {
     std::int64_t stop, diverged;
   };
-  const Ballot agreed = running::vote(Ballot{running::stop_requested(), diverged_}, context_);
-  running::check_divergence(agreed.diverged, "the loss of " + o_.stage, place_.updates, "--learning_rate");
+  const Vote agreed = dist::vote(Vote{dist::stop_requested(), diverged_}, context_);
+  dist::check_divergence(agreed.diverged, "the loss of " + o_.stage, place_.updates, "--learning_rate");
   return agreed.stop > 0;
 }
 
 // Returns whether to continue.
 bool Run::learn_epoch() {
   const auto n = static_cast<std::int64_t>(split_.training.size());
-  const data::Shares shares{context_.rank(), context_.size(), o_.batch_size, o_.last_batch == "drop"};
-  const std::vector<std::int64_t> order =
-      data::epoch_order(n, static_cast<std::uint64_t>(o_.seed), place_.epoch);
-  const std::int64_t begin = place_.position, count = data::batch_count(n, begin, shares),
+  const Shares shares{context_.rank(), context_.size(), o_.batch_size, o_.last_batch == "drop"};
+  const std::vector<std::int64_t> order = epoch_order(n, static_cast<std::uint64_t>(o_.seed), place_.epoch);
+  const std::int64_t begin = place_.position, count = batch_count(n, begin, shares),
                      whole = shares.batch * shares.ranks;
   const auto rows = [&](std::int64_t k) {
-    std::vector<std::int64_t> mine = data::rank_batch(order, begin, k, shares);
+    std::vector<std::int64_t> mine = rank_batch(order, begin, k, shares);
     for (std::int64_t& i : mine)
-      if (i != data::kNoSample) i = split_.training[static_cast<std::size_t>(i)];
+      if (i != kNoSample) i = split_.training[static_cast<std::size_t>(i)];
     return mine;
   };
-  data::Loader loader = load(count, place_.epoch, rows);
+  Loader loader = load(count, place_.epoch, rows);
   for (std::int64_t k = 0; k < count; ++k) {
     update(loader.next(), std::min(whole, n - place_.position));
     place_.position = std::min(n, place_.position + whole);
@@ -418,24 +415,25 @@ std::optional<ordered_json> Run::validate() {
                      rank = context_.rank();
   const std::int64_t mine = (batches - rank + ranks - 1) / ranks;
   const auto rows = [&](std::int64_t k) {
-    std::vector<std::int64_t> of(static_cast<std::size_t>(o_.batch_size), data::kNoSample);
+    std::vector<std::int64_t> of(static_cast<std::size_t>(o_.batch_size), kNoSample);
     const std::int64_t first = (k * ranks + rank) * o_.batch_size;
     for (std::int64_t i = 0; i < o_.batch_size && first + i < n; ++i)
       of[static_cast<std::size_t>(i)] = split_.held_out[static_cast<std::size_t>(first + i)];
     return of;
   };
   Sums sums = stage_->no_sums();
-  data::Loader loader = load(mine, kValidationDraws, rows);
+  Loader loader = load(mine, kValidationDraws, rows);
   {
-    const dist::StopWatch stop = context_.watch_for_stop(running::stop_requested);
+    const dist::StopWatch stop = context_.watch_for_stop(dist::stop_requested);
     for (std::int64_t k = 0; k < mine && !stop.stops(); ++k) {
       stage_->tally(on_device(loader.next()), sums);
       watchdog_.tick("validating");
     }
   }
   if (stops()) return std::nullopt;
-  for (at::Tensor* t : {&sums.reals, &sums.counts}) running::add_up(*t, context_, context_.deadline());
-  SD_CHECK(sums.counts[0].item<std::int64_t>() == n, "each held-out sample is counted once");
+  for (at::Tensor* t : {&sums.reals, &sums.counts}) dist::add_up(*t, context_, context_.deadline());
+  SD_CHECK(sums.counts[0].item<std::int64_t>() == n,
+           fmt::format("each of {} held-out samples must be counted once", n));
   return stage_->report(sums);
 }
 
@@ -463,9 +461,9 @@ bool Run::end_epoch(Clock::time_point begin) {
     line["weights"] = hash_of(stage_->parameters().flat());
     line["seconds"] = seconds;
     const std::string path = numbers_path();
-    const base::Descriptor file = records::open_to_append(path);
-    if (const int error = base::write_all(file.get(), line.dump() + "\n"); error != 0)
-      throw records::file_error("write", path, error);
+    const core::Descriptor file = io::open_to_append(path);
+    if (const int error = core::write_all(file.get(), line.dump() + "\n"); error != 0)
+      throw io::file_error("write", path, error);
     std::string text;
     for (const auto& [name, value] : validation.items()) {
       text += value.is_number_float() ? fmt::format(" {} {:.4g}", name, value.get<double>())
@@ -482,7 +480,7 @@ bool Run::end_epoch(Clock::time_point begin) {
   return true;
 }
 
-base::ExitCode Run::learn() {
+core::ExitCode Run::learn() {
   while (place_.epoch < o_.epochs) {
     const auto begin = Clock::now();
     if (!learn_epoch() || !end_epoch(begin)) {
@@ -493,22 +491,22 @@ base::ExitCode Run::learn() {
   if (stopped_) {
     save("last");
     tell(fmt::format("Stopped by a signal in epoch {} after {}; the same command continues from here",
-                     place_.epoch + 1, base::counted(place_.updates, "update")));
+                     place_.epoch + 1, core::counted(place_.updates, "update")));
   } else {
     tell(fmt::format("Pretraining completed! Best epoch {} with a loss of {:.6g}: {}", place_.best_epoch,
                      place_.best_loss, path_of("best")));
   }
   watchdog_.tick("leaving");
   context_.barrier("end of pretraining", context_.deadline());
-  return stopped_ ? dist::exit_code_after_stop(base::kExitResumable) : base::kExitDone;
+  return stopped_ ? dist::exit_code_after_stop(core::kExitResumable) : core::kExitDone;
 }
 
 }  // namespace
 
-base::ExitCode run_pretraining(const PretrainOptions& options, const dist::World& world) {
+core::ExitCode run_pretraining(const PretrainOptions& options, const dist::World& world) {
   check_together(options);
-  base::keep_freed_memory();
-  running::watch_signals();
+  core::keep_freed_memory();
+  dist::watch_signals();
   Run run(options, world);
   return run.learn();
 }

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "snake_ddp/base/random.hpp"
-#include "snake_ddp/encode/snake_graph.hpp"
-#include "snake_ddp/nets/tokenizer.hpp"
-#include "snake_ddp/pretrain/stage.hpp"
+#include "nets/tokenizer.hpp"
+#include "pretrain/stage.hpp"
+#include "snake_ddp/core/random.hpp"
+#include "snake_ddp/game/snake_graph.hpp"
 
 namespace snake_ddp::pretrain {
 namespace {
@@ -17,8 +17,8 @@ namespace {
 constexpr std::int64_t kCandidateSamples = 32;
 
 nets::TokenizerShape shape_of(const PretrainOptions& o) {
-  return {encode::kGraphNodes, encode::kNodeFeatures, o.graph_dim,
-          o.tokens_per_snake,  o.codebook_size,       o.code_dim};
+  return {game::kGraphNodes,  game::kNodeFeatures, o.graph_dim,
+          o.tokens_per_snake, o.codebook_size,     o.code_dim};
 }
 
 class TokenizerStage final : public Stage {
@@ -32,15 +32,15 @@ class TokenizerStage final : public Stage {
   at::Tensor shape() const override { return nets::shape_tensor(shape_); }
   nets::NamedTensors counters() override { return {{"codes_used", used_}}; }
 
-  data::SampleOptions sample() const override {
-    data::SampleOptions s;
+  SampleOptions sample() const override {
+    SampleOptions s;
     s.view_radius = o_.view_radius;
     s.also_unhidden = true;
     return s;
   }
 
   // A sample's loss is the mean over its visible snakes.
-  at::Tensor loss(const data::Batch& batch, const nets::Weights& weights, double divisor) override {
+  at::Tensor loss(const Batch& batch, const nets::Weights& weights, double divisor) override {
     const nets::TokenizerLoss l = nets::tokenizer_loss(shape_, weights, graphs_of(batch));
     count(batch, l.tokens);
     return (total(l) * snake_weights(batch)).sum() / divisor;
@@ -50,7 +50,7 @@ class TokenizerStage final : public Stage {
     return {at::zeros({3}, at::kDouble), at::zeros({1 + shape_.tokens * shape_.codes}, at::kLong)};
   }
 
-  void tally(const data::Batch& batch, Sums& sums) const override {
+  void tally(const Batch& batch, Sums& sums) const override {
     const c10::NoGradGuard no_grad;
     const at::Tensor weights = snake_weights(batch).to(at::kDouble);
     const nets::TokenizerLoss l = nets::tokenizer_loss(shape_, parameters_.blocks(), graphs_of(batch));
@@ -76,7 +76,7 @@ class TokenizerStage final : public Stage {
             {"samples", sums.counts[0].item<std::int64_t>()}};
   }
 
-  std::int64_t after_update(const data::Batch& batch, std::int64_t update, learners::Adam& adam,
+  std::int64_t after_update(const Batch& batch, std::int64_t update, learners::Adam& adam,
                             dist::DistContext& context) override {
     if (o_.revive_interval == 0 || update % o_.revive_interval != 0) return 0;
     const c10::NoGradGuard no_grad;
@@ -93,8 +93,8 @@ class TokenizerStage final : public Stage {
       if (counts.data_ptr<float>()[i] > 0) fine.push_back(i);
     if (fine.empty()) return 0;
     const at::Tensor rows = candidates.flatten(0, 1);
-    base::RandomStream random(static_cast<std::uint64_t>(o_.seed), static_cast<std::uint64_t>(update),
-                              base::Purpose::kRevive);
+    core::RandomStream random(static_cast<std::uint64_t>(o_.seed), static_cast<std::uint64_t>(update),
+                              core::Purpose::kRevive);
     for (std::int64_t k = 0; k < dead.numel(); ++k) {
       const std::int64_t code = dead.data_ptr<std::int64_t>()[k];
       const std::int64_t row = fine[random.below(static_cast<std::uint32_t>(fine.size()))];
@@ -107,31 +107,31 @@ class TokenizerStage final : public Stage {
   }
 
  private:
-  at::Tensor graphs_of(const data::Batch& batch) const { return batch.seen.flatten(0, 1); }
+  at::Tensor graphs_of(const Batch& batch) const { return batch.seen.flatten(0, 1); }
 
   at::Tensor total(const nets::TokenizerLoss& l) const {
     return l.reconstruction + l.codebook + l.commitment * o_.commitment;
   }
 
   // [B * 6], those of a sample sum to its weight.
-  static at::Tensor snake_weights(const data::Batch& batch) {
+  static at::Tensor snake_weights(const Batch& batch) {
     const at::Tensor seen = 1 - batch.hidden;
     return (seen / seen.sum(1, true).clamp_min(1.0) * batch.weight.unsqueeze(1)).flatten();
   }
 
   // How often each code was used by a snake that counts, [tokens * codes].
-  at::Tensor histogram(const data::Batch& batch, const at::Tensor& tokens) const {
+  at::Tensor histogram(const Batch& batch, const at::Tensor& tokens) const {
     const at::Tensor first = at::arange(shape_.tokens, tokens.options()) * shape_.codes;
     const at::Tensor counts = snake_weights(batch).gt(0).to(at::kLong).unsqueeze(1).expand_as(tokens);
     return at::zeros_like(used_).index_add(0, (tokens + first).flatten(), counts.flatten());
   }
 
-  void count(const data::Batch& batch, const at::Tensor& tokens) {
+  void count(const Batch& batch, const at::Tensor& tokens) {
     const c10::NoGradGuard no_grad;
     used_ += histogram(batch, tokens);
   }
 
-  at::Tensor candidates_of(const data::Batch& batch) const {
+  at::Tensor candidates_of(const Batch& batch) const {
     const std::int64_t samples = std::min(kCandidateSamples, batch.seen.size(0));
     const at::Tensor latent =
         nets::encode_graphs(shape_, parameters_.blocks(), batch.seen.narrow(0, 0, samples).flatten(0, 1));

@@ -1,6 +1,6 @@
 #include "board_work.hpp"
 
-#include "snake_ddp/base/each.hpp"
+#include "snake_ddp/core/each.hpp"
 
 namespace snake_ddp::rollout {
 namespace {
@@ -11,9 +11,9 @@ constexpr int kBlock = 64;
 template <class Work>
 cudaError_t queue(const Work& work, std::int64_t count, void* stream) {
   if constexpr (requires { Work::kLanes; }) {
-    return base::each_on_device(count, work, static_cast<cudaStream_t>(stream));
+    return core::each_on_device(count, work, static_cast<cudaStream_t>(stream));
   } else {
-    return base::each_on_device(count, work, static_cast<cudaStream_t>(stream), kBlock);
+    return core::each_on_device(count, work, static_cast<cudaStream_t>(stream), kBlock);
   }
 }
 
@@ -29,6 +29,6 @@ int launch(const CountStep& w, std::int64_t n, void* stream) { return queue(w, n
 int launch(const SeePlain& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
 int launch(const SeeView& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
 int launch(const WriteGraphs& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
-int launch(const WanderBoard& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
+int launch(const RandomBoard& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
 
 }  // namespace snake_ddp::rollout

@@ -5,16 +5,17 @@
 #include <cstdint>
 #include <limits>
 
+#include "learners/counters.hpp"
+#include "learners/transition.hpp"
 #include "rollout_work.hpp"
-#include "snake_ddp/agents/curriculum.hpp"
-#include "snake_ddp/agents/mix.hpp"
-#include "snake_ddp/base/chunk.hpp"
-#include "snake_ddp/encode/snake_graph.hpp"
-#include "snake_ddp/encode/survey.hpp"
+#include "snake_ddp/core/chunk.hpp"
 #include "snake_ddp/game/chance.hpp"
+#include "snake_ddp/game/curriculum.hpp"
 #include "snake_ddp/game/game.hpp"
-#include "snake_ddp/play/turn.hpp"
-#include "snake_ddp/replay/counters.hpp"
+#include "snake_ddp/game/mix.hpp"
+#include "snake_ddp/game/snake_graph.hpp"
+#include "snake_ddp/game/survey.hpp"
+#include "snake_ddp/play/board_step.hpp"
 
 namespace snake_ddp::rollout {
 
@@ -23,15 +24,15 @@ enum EndedField : std::int64_t {
   kEndedNumber,
   kEndedStarted,
   kEndedSnakes,
-  kEndedTeams = kEndedSnakes + play::kTeam,
+  kEndedTeams = kEndedSnakes + play::kTeamSize,
   kEndedSteps = kEndedTeams + 2,
   kEndedOpponent,
   kEndedFields
 };
 
 struct BoardArrays {
-  play::TurnRules rules;
-  agents::OpponentPlan schedule;  // empty where each board has its own opponent
+  play::StepRules rules;
+  game::OpponentPlan schedule;  // empty where each board has its own opponent
   Seats seats;
   std::int64_t sides;  // windows of a board, 2 where the policy plays itself
   std::int64_t capacity, ended_capacity;
@@ -56,10 +57,10 @@ struct BoardArrays {
   const std::int64_t* sums;  // the same, of it and all boards before it
   std::int64_t* records;     // [ended_capacity, kEndedFields], a ring
   double* record_epsilon;
-  std::int64_t* last_row;         // [boards, sides], its number among all rows; kNoRow before a game's first
-  float* column[play::kSources];  // replay's; null where it has none
-  std::int64_t* counter;          // replay's counters
-  RolloutArrays rollout;          // with which there is no replay; without boards: there is none
+  std::int64_t* last_row;  // [boards, sides], its number among all rows; kNoRow before a game's first
+  float* column[learners::kTransitionColumns];  // replay's; null where it has none
+  std::int64_t* counter;                        // replay's counters
+  RolloutArrays rollout;  // with which there is no replay; without boards: there is none
 };
 
 inline constexpr std::int64_t kRowsMask = (std::int64_t{1} << 32) - 1;
@@ -110,31 +111,32 @@ SD_HD inline std::int64_t opponent_of(const BoardArrays& f, std::int64_t b) {
 }
 
 SD_HD inline int teams_of(const BoardArrays& f, std::int64_t b) {
-  return opponent_of(f, b) == agents::kSelfCode ? 2 : 1;
+  return opponent_of(f, b) == game::kSelfCode ? 2 : 1;
 }
 
 /// Team B's moves where it plays by the territory heuristic; before PlayBoard.
 struct TerritoryMoves {
-  static constexpr int kLanes = encode::kSurveyLanes, kPhases = encode::kSurveyPhases + 2;
+  static constexpr int kLanes = game::kSurveyLanes, kPhases = game::kSurveyPhases + 2;
   struct Shared {
-    encode::Surveyed board;
-    game::Outlook outlook[play::kTeam][game::kMoves];
+    game::Surveyed board;
+    game::MoveFeatures move_features[play::kTeamSize][game::kMoves];
   };
   BoardArrays f;
 
   SD_HD void operator()(int phase, std::int64_t b, int lane, Shared& s) const {
-    if (opponent_of(f, b) != static_cast<int>(agents::Opponent::kTerritory)) return;
-    if (phase < encode::kSurveyPhases) {
-      encode::survey(phase, f.boards[b], lane, true, s.board, nullptr);
-    } else if (phase == encode::kSurveyPhases) {
+    if (opponent_of(f, b) != static_cast<int>(game::Opponent::kTerritory)) return;
+    if (phase < game::kSurveyPhases) {
+      game::survey(phase, f.boards[b], lane, true, s.board, nullptr);
+    } else if (phase == game::kSurveyPhases) {
       SD_ROLLED for (int k = lane; k < game::kTeamSize * game::kMoves; k += kLanes)
-          s.outlook[k / game::kMoves][k % game::kMoves] =
-          encode::outlook_of(s.board, game::kTeamSize + k / game::kMoves, k % game::kMoves);
+          s.move_features[k / game::kMoves][k % game::kMoves] =
+          game::move_features_of(s.board, game::kTeamSize + k / game::kMoves, k % game::kMoves);
     } else if (lane == 0) {
       game::Actions actions;
-      const auto look = [&](int snake) { return s.outlook[snake - play::kTeam]; };
-      agents::territory::choose(s.board.state, s.board.reach, 1, look, actions);
-      for (int k = 0; k < play::kTeam; ++k) f.rivals[b * play::kTeam + k] = actions.of[play::kTeam + k];
+      const auto look = [&](int snake) { return s.move_features[snake - play::kTeamSize]; };
+      game::territory::choose(s.board.state, s.board.reach, 1, look, actions);
+      for (int k = 0; k < play::kTeamSize; ++k)
+        f.rivals[b * play::kTeamSize + k] = actions.of[play::kTeamSize + k];
     }
   }
 };
@@ -149,7 +151,7 @@ struct FrozenMoves {
   SD_HD void operator()(std::int64_t i) const {
     const std::int64_t b = first + i;
     play::frozen_moves(f.rules, f.boards[b], play::stream_of(b, static_cast<std::uint32_t>(f.games[b])), best,
-                       outputs + i * play::kActionFloats, f.rivals + b * play::kTeam);
+                       outputs + i * play::kActionFloats, f.rivals + b * play::kTeamSize);
   }
 };
 
@@ -170,7 +172,7 @@ struct PlayBoard {
     const int teams = teams_of(f, b);
     const double decayed = f.decays ? *f.epsilon : 1.0;
     game::Actions actions{};
-    float played[2][play::kActionFloats], reward[2][play::kTeam];
+    float played[2][play::kActionFloats], reward[2][play::kTeamSize];
     double epsilon = 0.0;
     SD_ROLLED for (int team = 0; team < teams; ++team) {
       epsilon = decayed * f.place[f.decays ? f.seats.before(b, team) : b];
@@ -178,17 +180,19 @@ struct PlayBoard {
                    f.values + f.seats.of(b, team) * play::kActionFloats, actions, played[team]);
     }
     const std::int64_t opponent = running[play::kOpponent];
-    if (opponent == static_cast<int>(agents::Opponent::kTerritory) || opponent <= agents::kFirstFrozenCode) {
-      for (int k = 0; k < play::kTeam; ++k) actions.of[play::kTeam + k] = f.rivals[b * play::kTeam + k];
+    if (opponent == static_cast<int>(game::Opponent::kTerritory) || opponent <= game::kFirstFrozenCode) {
+      for (int k = 0; k < play::kTeamSize; ++k)
+        actions.of[play::kTeamSize + k] = f.rivals[b * play::kTeamSize + k];
     } else if (teams == 1) {
-      agents::act_by_sight(static_cast<agents::Opponent>(opponent), board, 1, actions, f.rules.seed, stream);
+      game::act_by_sight(static_cast<game::Opponent>(opponent), board, 1, actions, f.rules.seed, stream);
     }
     f.actions[b] = actions;
     game::PhiloxChance chance(f.rules.seed, stream);
     const game::StepResult result = game::step(board, actions, chance);
     SD_ROLLED for (int team = 0; team < teams; ++team)
         play::team_reward(f.rules, board, result, team, reward[team]);
-    for (int snake = 0; snake < play::kTeam; ++snake) running[play::kReturns + snake] += result.reward[snake];
+    for (int snake = 0; snake < play::kTeamSize; ++snake)
+      running[play::kReturns + snake] += result.reward[snake];
     ++running[play::kSteps];
     f.running_epsilon[b] = epsilon;
     const bool cut = !result.done && running[play::kSteps] >= f.rules.episode_length,
@@ -211,7 +215,7 @@ struct PlayBoard {
       float* row = window(b, team);
       put_board(row, *before);
       for (int k = 0; k < play::kActionFloats; ++k) row[play::kBoardFloats + k] = played[team][k];
-      for (int k = 0; k < play::kTeam; ++k)
+      for (int k = 0; k < play::kTeamSize; ++k)
         row[play::kBoardFloats + play::kActionFloats + k] = reward[team][k];
       const std::int64_t seat = b * f.sides + team, n = f.rules.n_step,
                          size = f.window_size[seat] < n ? f.window_size[seat] + 1 : n;
@@ -231,17 +235,17 @@ struct SettleBoard {
   BoardArrays f;
 
   template <int kWidth>
-  SD_HD void put(play::Source source, std::int64_t slot, const float* from) const {
+  SD_HD void put(learners::TransitionColumn source, std::int64_t slot, const float* from) const {
     if (f.column[source] == nullptr) return;
     for (int k = 0; k < kWidth; ++k) f.column[source][slot * kWidth + k] = from[k];
   }
 
-  SD_HD void put_seen(play::Source source, std::int64_t slot, const game::State& board) const {
+  SD_HD void put_seen(learners::TransitionColumn source, std::int64_t slot, const game::State& board) const {
     if constexpr (kBoards) {
       put_board(f.column[source] + slot * play::kBoardFloats, board);
     } else {
-      f.rules.sight.write_plain(board, 0,
-                                f.column[source] + slot * play::kTeam * (f.rules.sight.features() + 1));
+      f.rules.obs_spec.write_plain(
+          board, 0, f.column[source] + slot * play::kTeamSize * (f.rules.obs_spec.features() + 1));
     }
   }
 
@@ -252,23 +256,23 @@ struct SettleBoard {
                        rows = ended                      ? f.window_size[seat]
                               : f.window_size[seat] == n ? 1
                                                          : 0,
-                       first_row = f.counter[replay::kAppended] + before;
+                       first_row = f.counter[learners::kAppended] + before;
     const float* window = f.window + seat * n * play::kAlignedWindowWidth;
     for (std::int64_t k = 0; k < rows; ++k) {
-      const std::int64_t slot = (f.counter[replay::kNext] + before + k) % f.capacity,
+      const std::int64_t slot = (f.counter[learners::kNext] + before + k) % f.capacity,
                          count = f.window_size[seat], oldest = (f.window_next[seat] - count + n) % n;
       const float* first = window + oldest * play::kAlignedWindowWidth;
       const play::Summed transition =
           play::summed(f.rules, window, oldest, count, after, after.done(), play::kAlignedWindowWidth);
-      put_seen(play::kObservation, slot, board_in(first));
-      put_seen(play::kNextObservation, slot, after);
-      put<play::kActionFloats>(play::kAction, slot, first + play::kBoardFloats);
-      put<play::kTeam>(play::kReward, slot, transition.reward);
-      put<play::kTeam>(play::kDiscount, slot, transition.discount);
-      put<play::kActionFloats>(play::kNextMoves, slot, transition.next_moves);
+      put_seen(learners::kObservation, slot, board_in(first));
+      put_seen(learners::kNextObservation, slot, after);
+      put<play::kActionFloats>(learners::kAction, slot, first + play::kBoardFloats);
+      put<play::kTeamSize>(learners::kReward, slot, transition.reward);
+      put<play::kTeamSize>(learners::kDiscount, slot, transition.discount);
+      put<play::kActionFloats>(learners::kNextMoves, slot, transition.next_moves);
       const std::int64_t row = first_row + k, last = f.last_row[seat];
       const float back = last == kNoRow ? 0.0F : static_cast<float>(row - last);
-      put<1>(play::kBack, slot, &back);
+      put<1>(learners::kBack, slot, &back);
       f.last_row[seat] = row;
       --f.window_size[seat];
     }
@@ -294,7 +298,7 @@ struct SettleBoard {
     const std::int64_t* running = f.running + b * play::kFields;
     record[kEndedNumber] = number;
     record[kEndedStarted] = running[play::kStarted];
-    for (int snake = 0; snake < play::kTeam; ++snake)
+    for (int snake = 0; snake < play::kTeamSize; ++snake)
       record[kEndedSnakes + snake] = running[play::kReturns + snake];
     for (int team = 0; team < 2; ++team) record[kEndedTeams + team] = after.team_return(team);
     record[kEndedSteps] = running[play::kSteps];
@@ -310,10 +314,10 @@ struct CountStep {
 
   SD_HD void operator()(std::int64_t) const {
     const std::int64_t all = f.sums[f.seats.boards - 1], rows = all & kRowsMask, ended = all >> 32;
-    f.counter[replay::kNext] = (f.counter[replay::kNext] + rows) % f.capacity;
-    const std::int64_t size = f.counter[replay::kSize] + rows;
-    f.counter[replay::kSize] = size < f.capacity ? size : f.capacity;
-    f.counter[replay::kAppended] += rows;
+    f.counter[learners::kNext] = (f.counter[learners::kNext] + rows) % f.capacity;
+    const std::int64_t size = f.counter[learners::kSize] + rows;
+    f.counter[learners::kSize] = size < f.capacity ? size : f.capacity;
+    f.counter[learners::kAppended] += rows;
     *f.started += ended;
     *f.ended += ended;
     if (f.decays) *f.epsilon *= f.place[f.seats.count()];
@@ -323,7 +327,7 @@ struct CountStep {
 
 /// What a team sees on all boards, or on some of them.
 struct Seen {
-  play::Sight sight;
+  play::ObsSpec obs_spec;
   const game::State* boards;
   const std::int64_t* index;  // which boards; null: all
   float* out;                 // [count, 3, features + 1]
@@ -333,7 +337,7 @@ struct Seen {
     return boards[index != nullptr ? index[i] : i];
   }
   [[nodiscard]] SD_HD float* row(std::int64_t i) const {
-    return out + i * play::kTeam * (sight.features() + 1);
+    return out + i * play::kTeamSize * (obs_spec.features() + 1);
   }
 };
 
@@ -342,41 +346,41 @@ struct SeePlain {
   Seen seen;
 
   SD_HD void operator()(std::int64_t i) const {
-    seen.sight.write_plain(seen.board(i), seen.team, seen.row(i));
+    seen.obs_spec.write_plain(seen.board(i), seen.team, seen.row(i));
   }
 };
 
 /// The window or the view.
 struct SeeView {
-  static constexpr int kLanes = encode::kSurveyLanes, kPhases = encode::kSurveyPhases + 2;
+  static constexpr int kLanes = game::kSurveyLanes, kPhases = game::kSurveyPhases + 2;
   struct Shared {
-    encode::Surveyed board;
-    encode::view::Surroundings around;
+    game::Surveyed board;
+    game::view::Surroundings around;
   };
   Seen seen;
 
   SD_HD void operator()(int phase, std::int64_t i, int lane, Shared& s) const {
-    const play::Sight& sight = seen.sight;
-    const bool floods = encode::has_outlooks(sight.kind);
-    if (phase < encode::kSurveyPhases) {
-      encode::survey(phase, seen.board(i), lane, floods, s.board, &s.around);
-    } else if (phase == encode::kSurveyPhases) {
+    const play::ObsSpec& obs_spec = seen.obs_spec;
+    const bool floods = game::has_move_features(obs_spec.kind);
+    if (phase < game::kSurveyPhases) {
+      game::survey(phase, seen.board(i), lane, floods, s.board, &s.around);
+    } else if (phase == game::kSurveyPhases) {
       const int jobs = game::kTeamSize * (floods ? 1 + game::kMoves : 1);
       SD_ROLLED for (int k = lane; k < jobs; k += kLanes) {
         const int place = k % game::kTeamSize, snake = seen.team * game::kTeamSize + place,
-                  d = k / game::kTeamSize - 1, up = sight.up(s.board.state, snake);
-        float* const row = seen.row(i) + place * (sight.features() + 1);
+                  d = k / game::kTeamSize - 1, up = obs_spec.up(s.board.state, snake);
+        float* const row = seen.row(i) + place * (obs_spec.features() + 1);
         if (d < 0) {
-          encode::view::write_one(s.board.state, s.around, seen.team, snake, up, row);
+          game::view::write_one(s.board.state, s.around, seen.team, snake, up, row);
         } else {
-          encode::view::write_outlook(
-              encode::outlook_of(s.board, snake, d),
-              (encode::open_moves(s.board.state, snake) >> d & 1U) != 0,
-              row + encode::view::kFeatures + encode::move_of(up, d) * encode::view::kOutlook);
+          game::view::write_outlook(
+              game::move_features_of(s.board, snake, d),
+              (game::open_moves(s.board.state, snake) >> d & 1U) != 0,
+              row + game::view::kFeatures + game::move_of(up, d) * game::view::kMoveFeatures);
         }
       }
-    } else if (lane < play::kTeam) {
-      sight.finish_view(s.board.state, seen.team, seen.row(i) + lane * (sight.features() + 1));
+    } else if (lane < play::kTeamSize) {
+      obs_spec.finish_view(s.board.state, seen.team, seen.row(i) + lane * (obs_spec.features() + 1));
     }
   }
 };
@@ -385,18 +389,18 @@ struct SeeView {
 struct WriteGraphs {
   int view_radius;
   const game::State* boards;
-  float* out;  // [count, encode::kGraphsFloats]
+  float* out;  // [count, game::kGraphsFloats]
 
   SD_HD void operator()(std::int64_t i) const {
-    const game::State& board = boards[i / play::kTeam];
+    const game::State& board = boards[i / play::kTeamSize];
     float hidden[game::kSnakes];  // known from the graphs
-    encode::write_graphs(board, 0, {board.head(static_cast<int>(i % play::kTeam)), view_radius},
-                         out + i * encode::kGraphsFloats, hidden);
+    game::write_graphs(board, 0, {board.head(static_cast<int>(i % play::kTeamSize)), view_radius},
+                       out + i * game::kGraphsFloats, hidden);
   }
 };
 
 /// A step with random moves, for measurements; boards that are done start a new game.
-struct WanderBoard {
+struct RandomBoard {
   game::State* boards;
   std::uint32_t* games;
   std::uint64_t seed;
@@ -406,7 +410,7 @@ struct WanderBoard {
     const std::uint64_t stream = play::stream_of(b, games[b]);
     game::Actions actions;
     for (int team = 0; team < 2; ++team)
-      agents::act_by_sight(agents::Opponent::kLevel0, board, team, actions, seed, stream);
+      game::act_by_sight(game::Opponent::kLevel0, board, team, actions, seed, stream);
     game::PhiloxChance chance(seed, stream);
     if (game::step(board, actions, chance).done) {
       game::PhiloxChance next(seed, play::stream_of(b, ++games[b]));
@@ -428,7 +432,7 @@ int launch(const CountStep& work, std::int64_t count, void* stream);
 int launch(const SeePlain& work, std::int64_t count, void* stream);
 int launch(const SeeView& work, std::int64_t count, void* stream);
 int launch(const WriteGraphs& work, std::int64_t count, void* stream);
-int launch(const WanderBoard& work, std::int64_t count, void* stream);
+int launch(const RandomBoard& work, std::int64_t count, void* stream);
 #endif
 
 }  // namespace snake_ddp::rollout

@@ -1,4 +1,4 @@
-#include "snake_ddp/rollout/collector.hpp"
+#include "rollout/collector.hpp"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -8,9 +8,9 @@
 #include <cstring>
 
 #include "board_work.hpp"
+#include "nets/device_work.hpp"
 #include "show_boards.hpp"
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/cuda/kernels.hpp"
+#include "snake_ddp/core/check.hpp"
 #include "snake_ddp/game/position.hpp"
 
 namespace snake_ddp::rollout {
@@ -19,7 +19,8 @@ namespace {
 std::int64_t* longs(const at::Tensor& t) { return t.data_ptr<std::int64_t>(); }
 
 bool is_observation(const std::string& name) {
-  return name == play::kSourceNames[play::kObservation] || name == play::kSourceNames[play::kNextObservation];
+  return name == learners::kColumnNames[learners::kObservation] ||
+         name == learners::kColumnNames[learners::kNextObservation];
 }
 
 /// Records that must outlast `interval` steps. Within 20 steps a board ends two games at most, as a new one cannot fill
@@ -38,7 +39,7 @@ std::vector<FrozenRange> frozen_ranges(const CollectorOptions& o) {
       continue;
     }
     nets::Policy* const policy = o.frozen(o.rivals[b].frozen);
-    SD_CHECK(policy != nullptr, "a game against a frozen team that does not exist");
+    SD_CHECK(policy != nullptr, "each board against a frozen team needs its policy");
     ranges.push_back({board, board + 1, policy});
   }
   return ranges;
@@ -55,19 +56,20 @@ double ladder_epsilon(const CollectorOptions& o, std::int64_t board) {
 
 bool is_board(const float* image) { return game::fault_of_image(image).empty(); }
 
-std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, const play::Sight& sight) {
-  if (play::kTeam * (sight.features() + 1) < 2 * play::kBoardFloats) return columns;
-  for (replay::Column& column : columns) {
+std::vector<learners::Column> with_boards(std::vector<learners::Column> columns,
+                                          const play::ObsSpec& obs_spec) {
+  if (play::kTeamSize * (obs_spec.features() + 1) < 2 * play::kBoardFloats) return columns;
+  for (learners::Column& column : columns) {
     if (!is_observation(column.name)) continue;
     column.packing = {play::kBoardFloats, is_board,
-                      [sight](const at::Tensor& storage, const at::Tensor& indices, at::Tensor& out) {
-                        show_boards(sight, storage, indices, out);
+                      [obs_spec](const at::Tensor& storage, const at::Tensor& indices, at::Tensor& out) {
+                        show_boards(obs_spec, storage, indices, out);
                       }};
   }
   return columns;
 }
 
-Collector::Collector(CollectorOptions options, replay::Buffer& replay, Rollout* rollout,
+Collector::Collector(CollectorOptions options, learners::Buffer& replay, Rollout* rollout,
                      std::int64_t fetch_interval)
     : options_(std::move(options)),
       seats_(seats_of(options_.rivals, options_.num_envs)),
@@ -81,24 +83,28 @@ Collector::Collector(CollectorOptions options, replay::Buffer& replay, Rollout* 
                (options_.rivals.empty() ? options_.schedule.count > 0
                                         : static_cast<std::int64_t>(options_.rivals.size()) == boards),
            "collector options");
-  SD_CHECK(rollout_ == nullptr || options_.n_step == 1, "a rollout of several steps at once");
-  SD_CHECK(device_.is_cpu() || (!options_.watch && options_.memory == 0), "what needs boards in main memory");
-  SD_CHECK(rollout_ != nullptr || replay_.capacity() >= seats * options_.n_step, "replay for one step");
+  SD_CHECK(rollout_ == nullptr || options_.n_step == 1,
+           "rollouts take one-step transitions, n_step is " + std::to_string(options_.n_step));
+  SD_CHECK(device_.is_cpu() || (!options_.watch && options_.memory == 0),
+           "watching games and policies with memory need boards in main memory");
+  SD_CHECK(rollout_ != nullptr || replay_.capacity() >= seats * options_.n_step,
+           fmt::format("replay needs room for one step of all seats: {}, its capacity is {}",
+                       seats * options_.n_step, replay_.capacity()));
   std::fill(std::begin(sources_), std::end(sources_), -1);
-  const std::vector<replay::Column>& columns = replay_.columns();
+  const std::vector<learners::Column>& columns = replay_.columns();
   for (std::size_t c = 0; c < columns.size(); ++c) {
     const auto found =
-        std::find(std::begin(play::kSourceNames), std::end(play::kSourceNames), columns[c].name);
-    SD_CHECK(found != std::end(play::kSourceNames),
+        std::find(std::begin(learners::kColumnNames), std::end(learners::kColumnNames), columns[c].name);
+    SD_CHECK(found != std::end(learners::kColumnNames),
              "replay has a column \"" + columns[c].name + "\" that is never filled");
-    sources_[found - std::begin(play::kSourceNames)] = static_cast<std::int64_t>(c);
+    sources_[found - std::begin(learners::kColumnNames)] = static_cast<std::int64_t>(c);
     if (is_observation(columns[c].name)) stores_boards_ = columns[c].packing.unpack != nullptr;
   }
 
   const auto here = at::TensorOptions().device(device_);
   const auto whole = here.dtype(at::kLong), real = here.dtype(at::kDouble), single = here.dtype(at::kFloat),
              bytes = here.dtype(at::kByte);
-  const std::int64_t features = options_.sight.features() + 1;
+  const std::int64_t features = options_.obs_spec.features() + 1;
   boards_ = at::zeros({boards, static_cast<std::int64_t>(sizeof(game::State))}, bytes);
   games_ = at::zeros({boards}, whole);
   running_ = at::zeros({boards, play::kFields}, whole);
@@ -110,7 +116,7 @@ Collector::Collector(CollectorOptions options, replay::Buffer& replay, Rollout* 
   started_ = at::zeros({}, whole);
   ended_ = at::zeros({}, whole);
   last_row_ = at::full({windows}, kNoRow, whole);
-  memory_ = at::zeros({boards * 2, play::kTeam, options_.memory}, single);
+  memory_ = at::zeros({boards * 2, play::kTeamSize, options_.memory}, single);
 
   counts_ = at::zeros({boards}, whole);
   sums_ = at::zeros({boards}, whole);
@@ -118,9 +124,9 @@ Collector::Collector(CollectorOptions options, replay::Buffer& replay, Rollout* 
   const std::int64_t records = records_of(options_, fetch_interval);
   records_ = at::zeros({records, kEndedFields}, whole);
   record_epsilon_ = at::zeros({records}, real);
-  observations_ = at::zeros({seats, play::kTeam, features}, single);
-  values_ = at::zeros({seats, play::kTeam, play::kActions}, single);
-  rivals_ = at::zeros({boards, play::kTeam}, bytes);
+  observations_ = at::zeros({seats, play::kTeamSize, features}, single);
+  values_ = at::zeros({seats, play::kTeamSize, play::kActions}, single);
+  rivals_ = at::zeros({boards, play::kTeamSize}, bytes);
   std::vector<std::int64_t> teams;
   std::vector<double> factor = {1.0};
   for (std::int64_t seat = 0; seat < seats; ++seat) {
@@ -160,13 +166,13 @@ BoardArrays Collector::arrays() const {
   f.rivals = rivals_.data_ptr<std::uint8_t>();
   f.actions = static_cast<game::Actions*>(actions_.data_ptr());
   f.memory = memory_.data_ptr<float>();
-  f.memory_floats = 2 * play::kTeam * options_.memory;
+  f.memory_floats = 2 * play::kTeamSize * options_.memory;
   f.counts = longs(counts_);
   f.sums = longs(sums_);
   f.records = longs(records_);
   f.record_epsilon = record_epsilon_.data_ptr<double>();
   f.last_row = longs(last_row_);
-  for (int s = 0; s < play::kSources; ++s)
+  for (int s = 0; s < learners::kTransitionColumns; ++s)
     if (sources_[s] >= 0)
       f.column[s] = replay_.column(static_cast<std::size_t>(sources_[s])).data_ptr<float>();
   f.counter = longs(replay_.counters());
@@ -176,12 +182,12 @@ BoardArrays Collector::arrays() const {
 
 template <class Work>
 void Collector::run(std::int64_t count) const {
-  cuda::run_work(device_, count, Work{arrays()});
+  nets::run_work(device_, count, Work{arrays()});
 }
 
 // Who moves before a board's step.
 void Collector::meet() {
-  constexpr agents::Rival kTerritory{agents::Opponent::kTerritory};
+  constexpr game::Rival kTerritory{game::Opponent::kTerritory};
   const auto* const scripts = options_.schedule.opponent;
   const auto* const end = scripts + options_.schedule.count;
   territory_ = options_.rivals.empty() ? std::find(scripts, end, *kTerritory.scripted) != end
@@ -190,12 +196,15 @@ void Collector::meet() {
   frozen_ = frozen_ranges(options_);
   std::int64_t most = 0;
   for (const FrozenRange& range : frozen_) most = std::max(most, range.end - range.first);
-  frozen_observations_ = at::zeros({most, play::kTeam, options_.sight.features() + 1}, values_.options());
+  frozen_observations_ =
+      at::zeros({most, play::kTeamSize, options_.obs_spec.features() + 1}, values_.options());
 }
 
-bool Collector::deal(std::vector<agents::Rival> rivals) {
+bool Collector::deal(std::vector<game::Rival> rivals) {
   if (options_.rivals.empty()) return false;
-  SD_CHECK(rivals.size() == options_.rivals.size(), "an opponent for each board");
+  SD_CHECK(rivals.size() == options_.rivals.size(),
+           fmt::format("each board needs an opponent; boards: {}, opponents: {}", options_.rivals.size(),
+                       rivals.size()));
   const bool same = rivals == options_.rivals;
   options_.rivals = std::move(rivals);
   if (same && frozen_ranges(options_) == frozen_) return false;
@@ -209,7 +218,7 @@ void Collector::look_at(std::int64_t first, std::int64_t count, int team, at::Te
                         std::int64_t row) const {
   if (count == 0) return;
   see(device_, count,
-      {options_.sight, boards_in(boards_) + first, nullptr, out.data_ptr<float>() + row * out.stride(0),
+      {options_.obs_spec, boards_in(boards_) + first, nullptr, out.data_ptr<float>() + row * out.stride(0),
        team});
 }
 
@@ -221,7 +230,7 @@ void Collector::look() {
 // The policy's outputs; one with memory continues from these teams' memory, rows of `memory_`.
 at::Tensor Collector::ask(nets::Policy& policy, const at::Tensor& observations, const at::Tensor& teams) {
   SD_CHECK(policy.memory() == options_.memory || policy.memory() == 0,
-           "a frozen team whose memory differs from the policy's");
+           "a frozen team must have as much memory as the policy");
   if (policy.memory() == 0)
     return policy.action_values(observations).to(device_, /*non_blocking=*/true).contiguous();
   at::Tensor theirs = memory_.index_select(0, teams);
@@ -237,7 +246,7 @@ void Collector::ask_frozen() {
     const at::Tensor teams = options_.memory > 0 ? at::arange(2 * range.first + 1, 2 * range.end, 2)
                                                  : at::Tensor(),
                      outputs = ask(*range.policy, frozen_observations_.narrow(0, 0, count), teams);
-    cuda::run_work(device_, count,
+    nets::run_work(device_, count,
                    FrozenMoves{arrays(), range.first, outputs.const_data_ptr<float>(),
                                range.policy->answer() == nets::Policy::Answer::kValues});
   }
@@ -245,18 +254,20 @@ void Collector::ask_frozen() {
 
 void Collector::ask_territory() {
   if (!territory_) return;
-  if (!device_.is_cpu() || base::host_loop) return run<TerritoryMoves>(seats_.boards);
+  if (!device_.is_cpu() || core::host_loop) return run<TerritoryMoves>(seats_.boards);
   const BoardArrays f = arrays();
   for (std::int64_t b = 0; b < seats_.boards; ++b) {
-    if (opponent_of(f, b) != static_cast<int>(agents::Opponent::kTerritory)) continue;
+    if (opponent_of(f, b) != static_cast<int>(game::Opponent::kTerritory)) continue;
     game::Actions actions;
-    agents::act(agents::Opponent::kTerritory, f.boards[b], 1, actions, 0, 0);
-    std::copy_n(actions.of + play::kTeam, play::kTeam, f.rivals + b * play::kTeam);
+    game::act(game::Opponent::kTerritory, f.boards[b], 1, actions, 0, 0);
+    std::copy_n(actions.of + play::kTeamSize, play::kTeamSize, f.rivals + b * play::kTeamSize);
   }
 }
 
 void Collector::step(nets::Policy& policy) {
-  SD_CHECK(policy.memory() == options_.memory, "a policy whose memory differs from its description");
+  SD_CHECK(policy.memory() == options_.memory,
+           fmt::format("the policy must have the memory that was announced: {}, it has {}", options_.memory,
+                       policy.memory()));
   if (rollout_ != nullptr) rollout_->see(observations_);
   // Copied: a frozen team may be this very policy, which is then asked again.
   values_.copy_(ask(policy, observations_, seat_teams_), /*non_blocking=*/true);
@@ -291,9 +302,9 @@ Episode Collector::running(std::int64_t board) const {
   const std::int64_t* field = longs(running_) + board * play::kFields;
   Episode e;
   e.started = field[play::kStarted];
-  for (int k = 0; k < play::kTeam; ++k) e.snake_return[k] = static_cast<int>(field[play::kReturns + k]);
+  for (int k = 0; k < play::kTeamSize; ++k) e.snake_return[k] = static_cast<int>(field[play::kReturns + k]);
   e.steps = static_cast<int>(field[play::kSteps]);
-  e.opponent = agents::rival_of(field[play::kOpponent]);
+  e.opponent = game::rival_of(field[play::kOpponent]);
   e.epsilon = running_epsilon_.const_data_ptr<double>()[board];
   return e;
 }
@@ -326,15 +337,17 @@ void Collector::fetch(std::vector<Episode>& episodes) {
   const at::Tensor records = fetched(records_), epsilons = fetched(record_epsilon_);
   for (std::int64_t game = 0; game < count; ++game, ++fetched_) {
     const std::int64_t* record = longs(records) + game * kEndedFields;
-    SD_CHECK(record[kEndedNumber] == fetched_ + 1, "a record of another game");
+    SD_CHECK(record[kEndedNumber] == fetched_ + 1,
+             fmt::format("records of ended games must be in order: number {} after {}", record[kEndedNumber],
+                         fetched_));
     Episode e;
     e.number = record[kEndedNumber];
     e.started = record[kEndedStarted];
-    for (int k = 0; k < play::kTeam; ++k) e.snake_return[k] = static_cast<int>(record[kEndedSnakes + k]);
+    for (int k = 0; k < play::kTeamSize; ++k) e.snake_return[k] = static_cast<int>(record[kEndedSnakes + k]);
     for (int k = 0; k < 2; ++k) e.team_return[k] = static_cast<int>(record[kEndedTeams + k]);
     e.steps = static_cast<int>(record[kEndedSteps]);
     e.epsilon = epsilons.const_data_ptr<double>()[game];
-    e.opponent = agents::rival_of(record[kEndedOpponent]);
+    e.opponent = game::rival_of(record[kEndedOpponent]);
     episodes.push_back(e);
   }
 }

@@ -4,15 +4,15 @@
 #include <cstring>
 
 #include "board_work.hpp"
+#include "rollout/collector.hpp"
 #include "show_boards.hpp"
-#include "snake_ddp/base/hash.hpp"
+#include "snake_ddp/core/hash.hpp"
 #include "snake_ddp/game/position.hpp"
-#include "snake_ddp/rollout/collector.hpp"
 
 namespace snake_ddp::rollout {
-at::Tensor codes_of(const std::vector<agents::Rival>& rivals) {
+at::Tensor codes_of(const std::vector<game::Rival>& rivals) {
   std::vector<std::int64_t> codes;
-  for (const agents::Rival& rival : rivals) codes.push_back(agents::code_of(rival));
+  for (const game::Rival& rival : rivals) codes.push_back(game::code_of(rival));
   return at::tensor(codes, at::kLong);
 }
 
@@ -24,8 +24,8 @@ std::vector<game::State> Collector::boards() const {
 }
 
 std::uint64_t Collector::hash() const {
-  std::uint64_t all = base::kHashStart;
-  for (const game::State& board : boards()) all = base::add_to_hash(all, game::hash(board));
+  std::uint64_t all = core::kHashStart;
+  for (const game::State& board : boards()) all = core::add_to_hash(all, game::hash(board));
   return all;
 }
 
@@ -57,8 +57,8 @@ nets::NamedTensors Collector::state() const {
       {"started", copy(started_)},
       {"ended", copy(ended_)}};
   if (options_.memory > 0)
-    state.emplace_back("memory", copy(memory_.view({seats_.boards, 2, play::kTeam, options_.memory})));
-  if (sources_[play::kBack] >= 0) {
+    state.emplace_back("memory", copy(memory_.view({seats_.boards, 2, play::kTeamSize, options_.memory})));
+  if (sources_[learners::kBack] >= 0) {
     // Counted back from replay's end, which may be in another slot when this is read.
     const at::Tensor last = last_row_.to(at::kCPU);
     state.emplace_back("rows_since", at::where(last == kNoRow, last, replay_.appended() - last));
@@ -87,13 +87,13 @@ bool Collector::restore(const nets::NamedTensors& state, const std::string& what
     there.refuse(board.done(), "boards");  // one that is done starts a new game
     auto* field = running.data_ptr<std::int64_t>() + b * play::kFields;
     std::int64_t& opponent = field[play::kOpponent];
-    there.refuse(opponent < agents::kLastFrozenCode ||
-                     opponent >= static_cast<std::int64_t>(agents::kOpponents.size()),
-                 "running");
+    there.refuse(
+        opponent < game::kLastFrozenCode || opponent >= static_cast<std::int64_t>(game::kOpponents.size()),
+        "running");
     const bool by_board = !options_.rivals.empty();
     const std::int64_t own_opponent =
-        by_board ? agents::code_of(options_.rivals[static_cast<std::size_t>(b)]) : opponent;
-    if (by_board ? (opponent == agents::kSelfCode) != (own_opponent == agents::kSelfCode) : opponent < 0)
+        by_board ? game::code_of(options_.rivals[static_cast<std::size_t>(b)]) : opponent;
+    if (by_board ? (opponent == game::kSelfCode) != (own_opponent == game::kSelfCode) : opponent < 0)
       return false;
     opponent = own_opponent;
     there.refuse(field[play::kSteps] < 0 || field[play::kSteps] > game::kMaxSteps, "running");
@@ -109,7 +109,7 @@ bool Collector::restore(const nets::NamedTensors& state, const std::string& what
           !is_board(rows + (next.const_data_ptr<std::int64_t>()[w] - k + n) % n * play::kWindowWidth),
           "window");
   }
-  if (sources_[play::kBack] >= 0) {
+  if (sources_[learners::kBack] >= 0) {
     const at::Tensor since = of("rows_since");
     there.refuse((since.masked_select(since != kNoRow) < 1).any().item<bool>(), "rows_since");
     last_row_.copy_(at::where(since == kNoRow, since, replay_.appended() - since));

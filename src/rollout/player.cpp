@@ -1,17 +1,17 @@
-#include "snake_ddp/rollout/player.hpp"
+#include "rollout/player.hpp"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <bit>
 
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/random.hpp"
-#include "snake_ddp/encode/mirror.hpp"
-#include "snake_ddp/encode/moves.hpp"
-#include "snake_ddp/nets/mlp.hpp"
-#include "snake_ddp/play/turn.hpp"
+#include "nets/mlp.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/random.hpp"
+#include "snake_ddp/game/mirror.hpp"
+#include "snake_ddp/game/moves.hpp"
+#include "snake_ddp/play/board_step.hpp"
 
 namespace snake_ddp::rollout {
 namespace {
@@ -20,29 +20,31 @@ namespace {
 class PolicyMover final : public play::Mover {
  public:
   PolicyMover(const Player& player, std::uint64_t seed) : player_(player), seed_(seed) {
-    rows_ = at::zeros({play::kBlock, game::kTeamSize, player_.sight.features() + 1}, at::kFloat);
+    rows_ = at::zeros({play::kBlock, game::kTeamSize, player_.obs_spec.features() + 1}, at::kFloat);
     memory_ = at::zeros({play::kBlock, game::kTeamSize, player_.policy->memory()}, at::kFloat);
   }
 
   void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
            std::span<game::Actions> actions, std::span<play::Reasons> reasons) override {
-    const std::int64_t width = game::kTeamSize * (player_.sight.features() + 1);
+    const std::int64_t width = game::kTeamSize * (player_.obs_spec.features() + 1);
     for (std::size_t k = 0; k < boards.size(); ++k) {
       if (boards[k].done()) continue;
-      player_.sight.write(boards[k], team[k], rows_.data_ptr<float>() + static_cast<std::int64_t>(k) * width);
+      player_.obs_spec.write(boards[k], team[k],
+                             rows_.data_ptr<float>() + static_cast<std::int64_t>(k) * width);
     }
     const float* values = player_.policy->action_values_after(rows_, memory_).data_ptr<float>();
     const bool argmax = player_.argmax || player_.policy->answer() == nets::Policy::Answer::kValues;
     for (std::size_t k = 0; k < boards.size(); ++k) {
       if (boards[k].done()) continue;
-      const base::RandomBlock draw =
-          base::random_block(seed_, static_cast<std::uint64_t>(first_game) + k,
-                             static_cast<std::uint32_t>(boards[k].step() * 2 + team[k]), base::Purpose::kAct);
+      const core::RandomBlock draw =
+          core::random_block(seed_, static_cast<std::uint64_t>(first_game) + k,
+                             static_cast<std::uint32_t>(boards[k].step() * 2 + team[k]), core::Purpose::kAct);
       for (std::size_t snake = 0; snake < game::kTeamSize; ++snake) {
         const auto index = static_cast<int>(team[k] * game::kTeamSize + snake);
-        const play::Answer answer = play::answer_for(player_.sight, player_.mask_fatal, boards[k], index,
-                                                     values + (k * game::kTeamSize + snake) * game::kMoves);
-        actions[k].of[index] = argmax ? answer.best() : answer.sampled(base::unit_float(draw.word[snake]));
+        const play::MoveValues answer =
+            play::move_values(player_.obs_spec, player_.mask_fatal, boards[k], index,
+                              values + (k * game::kTeamSize + snake) * game::kMoves);
+        actions[k].of[index] = argmax ? answer.best() : answer.sampled(core::unit_float(draw.word[snake]));
         if (!reasons.empty()) note(answer, snake, reasons[k]);
       }
     }
@@ -50,7 +52,7 @@ class PolicyMover final : public play::Mover {
 
  private:
   // The numbers that best_move and sampled_move choose by.
-  void note(const play::Answer& answer, std::size_t snake, play::Reasons& reasons) const {
+  void note(const play::MoveValues& answer, std::size_t snake, play::Reasons& reasons) const {
     const auto& [weights, open] = answer;
     const bool values = player_.policy->answer() == nets::Policy::Answer::kValues;
     reasons.kind = values ? play::Reasons::Kind::kValues : play::Reasons::Kind::kProbabilities;
@@ -76,21 +78,21 @@ class PolicyMover final : public play::Mover {
 
 play::MakeMover mover(const Player& player, const std::function<bool()>& stop) {
   if (player.scripted) return play::scripted(*player.scripted);
-  if (player.search) return search::mover(player.search, player.sight, stop);
+  if (player.search) return play::mover(player.search, player.obs_spec, stop);
   SD_CHECK(player.policy != nullptr, "a player needs a script or a policy");
   return [player](std::uint64_t seed) { return std::make_unique<PolicyMover>(player, seed); };
 }
 
-search::QWeights search_weights(const nets::NamedTensors& weights, const std::string& what) {
+play::QWeights search_weights(const nets::NamedTensors& weights, const std::string& what) {
   nets::Mlp net(nets::mlp_shape_of(weights, nets::kQNetName, what), at::kCPU, nets::kQNetName);
   nets::copy_state(weights, net.named(), what);
-  search::QWeights out{net.shape().in, net.shape().hidden, {}};
+  play::QWeights out{net.shape().in, net.shape().hidden, {}};
   const nets::NamedTensors named = net.named();
   auto next = named.begin();
   const auto take = [&](bool turned) {
     const at::Tensor t = (turned ? next->second.t() : next->second).contiguous();
     ++next;
-    return base::AlignedFloats(t.data_ptr<float>(), t.data_ptr<float>() + t.numel());
+    return core::AlignedFloats(t.data_ptr<float>(), t.data_ptr<float>() + t.numel());
   };
   for (std::size_t k = 0; k < out.layer.size(); ++k) {
     const bool hidden = k < nets::kHiddenLayers;
@@ -100,16 +102,16 @@ search::QWeights search_weights(const nets::NamedTensors& weights, const std::st
     out.layer[k].gain = take(false);
     out.layer[k].shift = take(false);
   }
-  if (net.in_bf16()) search::round_weights(out, net.instructions());
+  if (net.in_bf16()) play::round_weights(out, net.instructions());
   return out;
 }
 
-Player with_search(Player player, const std::optional<search::Spec>& how, const search::Training& training,
+Player with_search(Player player, const std::optional<play::SearchSpec>& how, const play::Training& training,
                    const nets::NamedTensors& weights, const std::string& what) {
   if (how) {
-    search::QWeights net = search_weights(weights, what);
-    search::fold_if_symmetric(net, encode::mirror_of(player.sight.kind));
-    player.search = std::make_shared<const search::Player>(search::Player{std::move(net), training, *how});
+    play::QWeights net = search_weights(weights, what);
+    play::fold_if_symmetric(net, game::mirror_of(player.obs_spec.kind));
+    player.search = std::make_shared<const play::Searcher>(play::Searcher{std::move(net), training, *how});
   }
   return player;
 }

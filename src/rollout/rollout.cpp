@@ -1,58 +1,60 @@
-#include "snake_ddp/rollout/rollout.hpp"
+#include "rollout/rollout.hpp"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "nets/device_work.hpp"
 #include "rollout_work.hpp"
 #include "show_boards.hpp"
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/cuda/kernels.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::rollout {
 
-Seats seats_of(const std::vector<agents::Rival>& rivals, std::int64_t boards) {
-  const auto is_self = [](const agents::Rival& rival) { return rival.is_self(); };
+Seats seats_of(const std::vector<game::Rival>& rivals, std::int64_t boards) {
+  const auto is_self = [](const game::Rival& rival) { return rival.is_self(); };
   const auto first = std::find_if(rivals.begin(), rivals.end(), is_self);
   const auto end = std::find_if_not(first, rivals.end(), is_self);
-  SD_CHECK(std::none_of(end, rivals.end(), is_self), "two ranges of boards for games against oneself");
+  SD_CHECK(std::none_of(end, rivals.end(), is_self), "boards of games against oneself must be one range");
   return {boards, first - rivals.begin(), end - first};
 }
 
-Rollout::Rollout(const RolloutOptions& options, const play::TurnRules& rules, const Seats& seats,
+Rollout::Rollout(const RolloutOptions& options, const play::StepRules& rules, const Seats& seats,
                  at::Device device)
     : options_(options), rules_(rules) {
   const std::int64_t all = seats.count(), rows = options_.steps * all;
-  SD_CHECK(options_.batches <= rows, "a rollout's shape");
+  SD_CHECK(
+      options_.batches <= rows,
+      fmt::format("a rollout needs a row for each batch; rows: {}, batches: {}", rows, options_.batches));
   const auto floats = at::TensorOptions().dtype(at::kFloat).device(device);
   const auto zeros = [&](at::IntArrayRef sizes) { return at::zeros(sizes, floats); };
   // Views are looked at once for each epoch: writing them anew would take longer than reading them.
   try {
-    seen_ = zeros({options_.steps, all, play::kTeam, rules_.sight.features() + 1});
+    seen_ = zeros({options_.steps, all, play::kTeamSize, rules_.obs_spec.features() + 1});
   } catch (const c10::Error& e) {
-    throw base::UsageError(fmt::format(
+    throw core::UsageError(fmt::format(
         "not enough memory on {} for the observations of a rollout, {} of {}; lower --num_envs or "
         "--rollout_steps. The system says: {}",
-        device.str(), base::counted(options_.steps, "step"), base::counted(all, "team"),
+        device.str(), core::counted(options_.steps, "step"), core::counted(all, "team"),
         e.what_without_backtrace()));
   }
   board_ = zeros({rows, play::kBoardFloats});
-  action_ = zeros({rows, play::kTeam, play::kActions});
-  reward_ = zeros({rows, play::kTeam});
+  action_ = zeros({rows, play::kTeamSize, play::kActions});
+  reward_ = zeros({rows, play::kTeamSize});
   discount_ = zeros({rows});
-  value_ = zeros({rows, play::kTeam});
+  value_ = zeros({rows, play::kTeamSize});
   const std::int64_t pieces = (options_.steps - 1) / rules_.episode_length + 1, cuts = pieces * all;
   cut_board_ = zeros({cuts, play::kBoardFloats});
-  cut_value_ = zeros({cuts, play::kTeam});
-  last_value_ = zeros({all, play::kTeam});
+  cut_value_ = zeros({cuts, play::kTeamSize});
+  last_value_ = zeros({all, play::kTeamSize});
   counter_ = at::zeros({kRolloutCounters}, floats.dtype(at::kLong));
   index_ = at::zeros({rows / options_.batches}, counter_.options());
   if (rules_.episode_length < game::kMaxSteps) {
     all_cuts_ = at::arange(cuts, counter_.options());
-    cut_seen_ = zeros({cuts, play::kTeam, rules_.sight.features() + 1});
+    cut_seen_ = zeros({cuts, play::kTeamSize, rules_.obs_spec.features() + 1});
   }
   arrays_ = {seats,
              options_.steps,
@@ -78,32 +80,32 @@ void Rollout::finish(nets::Policy& policy, const at::Tensor& observations, const
     return policy.action_values(seen).to(device()).contiguous();
   };
   if (cut_seen_.defined()) {
-    show_boards(rules_.sight, cut_board_, all_cuts_, cut_seen_);
+    show_boards(rules_.obs_spec, cut_board_, all_cuts_, cut_seen_);
     const at::Tensor outputs = ask(cut_seen_);
-    cuda::run_work(device(), all_cuts_.size(0), ExpectCut{arrays_, rules_, outputs.const_data_ptr<float>()});
+    nets::run_work(device(), all_cuts_.size(0), ExpectCut{arrays_, rules_, outputs.const_data_ptr<float>()});
   }
   const at::Tensor outputs = ask(observations);
-  cuda::run_work(device(), seats, ExpectLast{arrays_, rules_, boards, outputs.const_data_ptr<float>()});
-  cuda::run_work(device(), seats, Returns{arrays_, static_cast<float>(options_.lambda)});
-  cuda::run_work(device(), 1, Begin{arrays_});
+  nets::run_work(device(), seats, ExpectLast{arrays_, rules_, boards, outputs.const_data_ptr<float>()});
+  nets::run_work(device(), seats, Returns{arrays_, static_cast<float>(options_.lambda)});
+  nets::run_work(device(), 1, Begin{arrays_});
 }
 
-void Rollout::take(replay::Batch& out) {
+void Rollout::take(learners::Batch& out) {
   const std::int64_t count = index_.size(0);
-  cuda::run_work(device(), count,
+  nets::run_work(device(), count,
                  TakeRows{arrays_, options_.seed, options_.batches, index_.data_ptr<std::int64_t>()});
-  cuda::run_work(device(), 1, CountBatch{arrays_});
+  nets::run_work(device(), 1, CountBatch{arrays_});
   out.columns.resize(3);
   const auto fit = [&](at::Tensor& column, at::IntArrayRef sizes) {
     if (!column.defined() || column.sizes() != sizes)
       column = at::empty(sizes, board_.options().pinned_memory(out.pinned));
   };
-  fit(out.columns[play::kObservation], {count, play::kTeam, rules_.sight.features() + 1});
-  fit(out.columns[play::kAction], {count, play::kTeam, play::kActions});
-  fit(out.columns[play::kReward], {count, play::kTeam});
-  at::index_select_out(out.columns[play::kObservation], seen_.flatten(0, 1), 0, index_);
-  at::index_select_out(out.columns[play::kAction], action_, 0, index_);
-  at::index_select_out(out.columns[play::kReward], reward_, 0, index_);
+  fit(out.columns[learners::kObservation], {count, play::kTeamSize, rules_.obs_spec.features() + 1});
+  fit(out.columns[learners::kAction], {count, play::kTeamSize, play::kActions});
+  fit(out.columns[learners::kReward], {count, play::kTeamSize});
+  at::index_select_out(out.columns[learners::kObservation], seen_.flatten(0, 1), 0, index_);
+  at::index_select_out(out.columns[learners::kAction], action_, 0, index_);
+  at::index_select_out(out.columns[learners::kReward], reward_, 0, index_);
 }
 
 void Rollout::took() {
@@ -157,7 +159,7 @@ void Rollout::restore(const nets::NamedTensors& state, std::int64_t draws) {
                                  arrays_.cut_at(row / seats, row % seats) * play::kBoardFloats),
                    "cut_board");
     at::Tensor seen = seen_.flatten(0, 1).narrow(0, 0, stored);
-    show_boards(rules_.sight, board_, at::arange(stored, counter_.options()), seen);
+    show_boards(rules_.obs_spec, board_, at::arange(stored, counter_.options()), seen);
     step_ = step, taken_ = taken;
   }
   counter_.copy_(at::tensor({step_ % options_.steps, taken_, draws}, at::kLong));

@@ -1,6 +1,6 @@
 #include "rollout_work.hpp"
 
-#include "snake_ddp/base/each.hpp"
+#include "snake_ddp/core/each.hpp"
 
 namespace snake_ddp::rollout {
 namespace {
@@ -9,7 +9,7 @@ constexpr int kBlock = 128;
 
 template <class Work>
 int queue(const Work& work, std::int64_t count, void* stream) {
-  return base::each_on_device(count, work, static_cast<cudaStream_t>(stream), kBlock);
+  return core::each_on_device(count, work, static_cast<cudaStream_t>(stream), kBlock);
 }
 
 }  // namespace

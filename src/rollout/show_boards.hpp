@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "snake_ddp/play/sight.hpp"
+#include "snake_ddp/play/obs_spec.hpp"
 
 namespace snake_ddp::rollout {
 
@@ -19,7 +19,7 @@ void see(at::Device device, std::int64_t count, const Seen& seen);
 
 /// Writes team A's observation of the boards at `indices`.
 /// Shapes  storage [capacity, 64] float32, the bytes of boards; indices [B] int64; out [B, 3, features + 1]; on one device.
-void show_boards(const play::Sight& sight, const at::Tensor& storage, const at::Tensor& indices,
+void show_boards(const play::ObsSpec& obs_spec, const at::Tensor& storage, const at::Tensor& indices,
                  at::Tensor& out);
 
 /// Whether the bytes of these kBoardFloats floats, which may come from a file, are a board that the rules allow.

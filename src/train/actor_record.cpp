@@ -1,4 +1,4 @@
-#include "snake_ddp/train/actor_record.hpp"
+#include "train/actor_record.hpp"
 
 #include <fmt/format.h>
 
@@ -10,17 +10,17 @@
 #include <sstream>
 #include <utility>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/printable.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/config/fields.hpp"
-#include "snake_ddp/nets/policy.hpp"
-#include "snake_ddp/records/atomic_file.hpp"
-#include "snake_ddp/records/folders.hpp"
-#include "snake_ddp/records/json_fields.hpp"
-#include "snake_ddp/records/json_text.hpp"
-#include "snake_ddp/running/build.hpp"
-#include "snake_ddp/train/options.hpp"
+#include "dist/build.hpp"
+#include "io/atomic_file.hpp"
+#include "io/fields.hpp"
+#include "io/folders.hpp"
+#include "io/json_fields.hpp"
+#include "io/json_text.hpp"
+#include "nets/policy.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/printable.hpp"
+#include "snake_ddp/core/text.hpp"
+#include "train/options.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -46,36 +46,36 @@ struct Known {
   // `names`: what the file calls flags that it names otherwise.
   void check(std::initializer_list<std::pair<std::string, std::string>> names = {}) {
     for (const auto& [name, value] : given.items())
-      if (value.is_null()) throw base::FileError(fmt::format("{}: \"{}\" is null", where, name));
+      if (value.is_null()) throw core::FileError(fmt::format("{}: \"{}\" is null", where, name));
     try {
-      config::set_from_json(fields(options), given, where);
-    } catch (const base::UsageError& e) {
+      io::set_from_json(fields(options), given, where);
+    } catch (const core::UsageError& e) {
       std::string what = std::string(e.what()).substr(where.size());  // ": --gamma 5: ..."
       if (what.starts_with(": --")) what.erase(2, 2);
       for (const auto& [flag, name] : names)
         if (const std::size_t at = what.find(flag); at == 2 || at == 3) what.replace(at, flag.size(), name);
-      throw base::FileError(where + what);
+      throw core::FileError(where + what);
     }
   }
 };
 
 [[noreturn]] void contradiction(const std::string& where, const std::string& record,
                                 const std::string& weights) {
-  throw base::FileError(
+  throw core::FileError(
       fmt::format("{}: it says {}, but the weights are {}; save the weights alone, without this record",
                   where, record, weights));
 }
 
-Known from_record(const files::SavedWeights& file, const std::string& path) {
-  Known known{fmt::format("{}: its record {}", path, files::kRecordName)};
-  const auto refuse = [&](const std::string& what) -> base::FileError {
-    return base::FileError(fmt::format("{}: {}", known.where, what));
+Known from_record(const io::SavedWeights& file, const std::string& path) {
+  Known known{fmt::format("{}: its record {}", path, io::kRecordName)};
+  const auto refuse = [&](const std::string& what) -> core::FileError {
+    return core::FileError(fmt::format("{}: {}", known.where, what));
   };
   nlohmann::json json;
   try {
-    json = records::parse_json(file.record);
-  } catch (const base::FileError& e) {
-    throw refuse(base::as_plain(e.what()));
+    json = io::parse_json(file.record);
+  } catch (const core::FileError& e) {
+    throw refuse(core::as_plain(e.what()));
   }
   if (!json.is_object()) throw refuse("not one JSON object");
   const auto value = [&](const char* key) -> const nlohmann::json& {
@@ -84,10 +84,10 @@ Known from_record(const files::SavedWeights& file, const std::string& path) {
   };
   const nlohmann::json& format = value("format");
   if (!format.is_number_integer() || format < 1)
-    throw refuse(fmt::format("\"format\": {} is not a whole number above 0", records::shown(format)));
+    throw refuse(fmt::format("\"format\": {} is not a whole number above 0", io::shown(format)));
   if (format > kFormat)
     throw refuse(
-        fmt::format("format {} is of a later version; this one reads {}", records::shown(format), kFormat));
+        fmt::format("format {} is of a later version; this one reads {}", io::shown(format), kFormat));
   for (const char* key : kKeys) known.given[key] = value(key);
   if (value("learner") != "") known.given["algo"] = value("learner");
   const bool q_net = nets::is_q_net(file.weights);
@@ -119,8 +119,8 @@ nlohmann::json from_yaml(std::string text) {
     };
     std::string value = line.substr(colon + 2);
     value = trimmed(value.substr(0, value.find(" #")));
-    const auto number = base::try_number<double>(value);
-    const auto whole = base::try_number<std::int64_t>(value);
+    const auto number = core::try_number<double>(value);
+    const auto whole = core::try_number<std::int64_t>(value);
     values[trimmed(line.substr(0, colon))] = whole    ? nlohmann::json(*whole)
                                              : number ? nlohmann::json(*number)
                                                       : nlohmann::json(value);
@@ -130,20 +130,20 @@ nlohmann::json from_yaml(std::string text) {
 
 Known from_settings(const std::string& path) {
   // Absolute: of "actor_7.pth" alone there is no parent to go up to.
-  const std::filesystem::path folder = std::filesystem::path(records::absolute_path(path)).parent_path();
+  const std::filesystem::path folder = std::filesystem::path(io::absolute_path(path)).parent_path();
   for (const std::filesystem::path& place : {folder, folder.parent_path()}) {
     for (const char* name : {"config.json", "config.yaml", "config.yml"}) {
       const std::string file = (place / name).string();
-      if (!records::is_there(file)) continue;
+      if (!io::is_there(file)) continue;
       Known known{fmt::format("{}, which describes the training of {}", file, path)};
       nlohmann::json settings;
       try {
-        const std::string text = records::read_file(file);
-        settings = file.ends_with(".json") ? records::parse_json(text) : from_yaml(text);
-      } catch (const base::Error& e) {
-        throw base::FileError(fmt::format("{}: {}", known.where, base::as_plain(e.what())));
+        const std::string text = io::read_file(file);
+        settings = file.ends_with(".json") ? io::parse_json(text) : from_yaml(text);
+      } catch (const core::Error& e) {
+        throw core::FileError(fmt::format("{}: {}", known.where, core::as_plain(e.what())));
       }
-      if (!settings.is_object()) throw base::FileError(known.where + ": not one JSON object");
+      if (!settings.is_object()) throw core::FileError(known.where + ": not one JSON object");
       for (const char* key : kSettings)
         if (settings.contains(key) && !settings[key].is_null()) known.given[key] = settings[key];
       if (known.given.empty()) continue;  // somebody else's
@@ -171,28 +171,28 @@ std::string first_said(std::initializer_list<std::string> all) {
 
 // Which observation the network reads, by its number of features.
 void set_sight(ActorRecord& record, std::int64_t features, const std::string& path, std::string_view before) {
-  const auto named = encode::try_obs_kind(record.obs);
-  if (!record.tokens.empty() && named && encode::obs_size(*named) < features) {
-    record.sight.kind = *named;
-    record.sight.tokens = true;
+  const auto named = game::try_obs_kind(record.obs);
+  if (!record.tokens.empty() && named && game::obs_size(*named) < features) {
+    record.obs_spec.kind = *named;
+    record.obs_spec.tokens = true;
     return;
   }
-  const auto by_size = encode::try_obs_kind(features);
+  const auto by_size = game::try_obs_kind(features);
   if (!by_size) {
-    throw base::FileError(
+    throw core::FileError(
         fmt::format("{}: a network for {}; this version has 26, 30, 277 (window) and {} (view, ahead); one "
                     "trained with --tokens needs its record or its run's config.json",
-                    path, base::counted(features, "feature"), encode::obs_size(encode::ObsKind::kView)));
+                    path, core::counted(features, "feature"), game::obs_size(game::ObsKind::kView)));
   }
-  record.sight.kind = *by_size;
-  if (named && encode::obs_size(*named) == features) {
-    record.sight.kind = *named;
-  } else if (*by_size == encode::ObsKind::kView) {
-    throw base::UsageError(
+  record.obs_spec.kind = *by_size;
+  if (named && game::obs_size(*named) == features) {
+    record.obs_spec.kind = *named;
+  } else if (*by_size == game::ObsKind::kView) {
+    throw core::UsageError(
         fmt::format("{}: nothing says whether this network of {} sees obs view or ahead: {}", path,
-                    base::counted(features, "feature"), what_to_type(before, path, "view", "ahead")));
+                    core::counted(features, "feature"), what_to_type(before, path, "view", "ahead")));
   }
-  record.obs = encode::name(record.sight.kind);
+  record.obs = game::name(record.obs_spec.kind);
   record.tokens.clear();
 }
 
@@ -205,12 +205,12 @@ bool take_word(Said& said, std::string_view word) {
   return head || obs;
 }
 
-std::string remark_on(const files::SavedWeights& file, const std::string& path) {
+std::string remark_on(const io::SavedWeights& file, const std::string& path) {
   if (file.owner.empty()) return {};
-  return fmt::format("{}: all names begin with '{}', which is left out", path, base::as_plain(file.owner));
+  return fmt::format("{}: all names begin with '{}', which is left out", path, core::as_plain(file.owner));
 }
 
-ActorRecord actor_record(const files::SavedWeights& file, const std::string& path, const Said& said,
+ActorRecord actor_record(const io::SavedWeights& file, const std::string& path, const Said& said,
                          const Said& otherwise, std::string_view before) {
   const bool recorded = !file.record.empty(), q_net = nets::is_q_net(file.weights);
   const std::int64_t features = nets::features_of(file.weights, path);
@@ -221,19 +221,19 @@ ActorRecord actor_record(const files::SavedWeights& file, const std::string& pat
                      known.has("tokens") ? o.tokens : otherwise.tokens,
                      {},
                      nets::Head::kIdentity};
-  if (const auto seen = encode::try_obs_kind(said.obs); seen && encode::obs_size(*seen) != features)
-    throw base::UsageError(fmt::format("{}: {} has {}; this is a network for {}", path, said.obs,
-                                       base::counted(encode::obs_size(*seen), "feature"), features));
+  if (const auto seen = game::try_obs_kind(said.obs); seen && game::obs_size(*seen) != features)
+    throw core::UsageError(fmt::format("{}: {} has {}; this is a network for {}", path, said.obs,
+                                       core::counted(game::obs_size(*seen), "feature"), features));
   if (q_net && !said.head.empty())
-    throw base::UsageError(
+    throw core::UsageError(
         fmt::format("{}: {} is an actor's last layer; this file holds a Q-network", path, said.head));
   if (recorded) {
-    const std::int64_t plain = encode::obs_size(*encode::try_obs_kind(record.obs));
+    const std::int64_t plain = game::obs_size(*game::try_obs_kind(record.obs));
     if (record.tokens.empty() ? features != plain : features <= plain)
       contradiction(
           known.where,
           fmt::format("observation \"{}\"{}", record.obs, record.tokens.empty() ? "" : " with tokens"),
-          "for " + base::counted(features, "feature"));
+          "for " + core::counted(features, "feature"));
     if (const std::int64_t hidden = nets::hidden_of(file.weights, path); hidden != o.hidden_size)
       contradiction(known.where, fmt::format("hidden_size {}", o.hidden_size),
                     fmt::format("{} wide", hidden));
@@ -244,28 +244,28 @@ ActorRecord actor_record(const files::SavedWeights& file, const std::string& pat
         first_said({said.head, known.has(kHead) ? o.output_activation : "", otherwise.head});
     if (head.empty()) {
       nets::make_policy(file.weights, nets::Head::kSoftmax, path);  // throws if it is none of our networks
-      throw base::UsageError(fmt::format("{}: nothing says what this actor's last layer is: {}", path,
+      throw core::UsageError(fmt::format("{}: nothing says what this actor's last layer is: {}", path,
                                          what_to_type(before, path, "softmax", "tanh")));
     }
     record.head = nets::head_from_name(head);
   }
-  const bool window = record.sight.kind == encode::ObsKind::kWindow;
+  const bool window = record.obs_spec.kind == game::ObsKind::kWindow;
   const auto radius = static_cast<int>(known.has("view_radius") ? o.view_radius : otherwise.view_radius);
-  if (radius != 0 && (window ? radius < encode::kLeastRadius : recorded))
-    throw base::FileError(
+  if (radius != 0 && (window ? radius < game::kLeastRadius : recorded))
+    throw core::FileError(
         fmt::format("{}: view_radius {} with observation \"{}\"", known.where, radius, record.obs));
-  if (window) record.sight.view_radius = radius;
+  if (window) record.obs_spec.view_radius = radius;
   if (known.has("reward")) record.reward = o.reward;
-  search::Training& t = record.training;
+  play::Training& t = record.training;
   if (known.has("rival_reward")) t.rival_reward = o.rival_reward;
   if (known.has("reward_scale")) t.reward_scale = o.reward_scale;
   if (known.has("gamma")) t.gamma = o.gamma;
   return record;
 }
 
-std::string actor_record_text(const Plan& plan, const files::NamedTensors& actor) {
+std::string actor_record_text(const Plan& plan, const io::NamedTensors& actor) {
   const nlohmann::ordered_json json = {{"format", kFormat},
-                                       {"version", running::version_text()},
+                                       {"version", dist::version_text()},
                                        {"learner", plan.algo},
                                        {"obs", plan.obs},
                                        {"view_radius", plan.view_radius},

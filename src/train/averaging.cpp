@@ -1,4 +1,4 @@
-#include "snake_ddp/train/averaging.hpp"
+#include "train/averaging.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/learners/learner.hpp"
+#include "learners/learner.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -19,7 +19,7 @@ constexpr const char* kVelocity = "velocity";  // of the outer step, in a checkp
 class EveryUpdate final : public Averaging {
  public:
   explicit EveryUpdate(const Means& means) : lent_(means.post, means.now) {}
-  [[nodiscard]] const learners::Average& lent() const override { return lent_; }
+  [[nodiscard]] const learners::Average& reduce() const override { return lent_; }
 
  private:
   learners::Average lent_;
@@ -30,31 +30,31 @@ class Weights final : public Averaging {
   Weights(learners::Learner& learner, std::int64_t interval, double momentum, Means means)
       : learner_(learner), interval_(interval), momentum_(momentum), means_(std::move(means)) {}
 
-  [[nodiscard]] const learners::Average& lent() const override { return lent_; }
+  [[nodiscard]] const learners::Average& reduce() const override { return lent_; }
 
   void begin() override {
     const c10::NoGradGuard no_grad;
     start_ = at::cat(weights(learner_.trained()));
     if (!velocity_.defined()) velocity_ = at::zeros_like(start_);
     if (velocity_.numel() != start_.numel())
-      throw base::FileError(fmt::format("{} in the outer step's momentum, {} in the learner",
-                                        base::counted(velocity_.numel(), "weight"), start_.numel()));
+      throw core::FileError(fmt::format("{} in the outer step's momentum, {} in the learner",
+                                        core::counted(velocity_.numel(), "weight"), start_.numel()));
     velocity_ = velocity_.to(start_.device());
   }
 
   void updated() override {
-    if (++since_ == interval_) meet();
+    if (++since_ == interval_) synchronise();
   }
 
-  [[nodiscard]] bool have_met() const override { return since_ == 0; }
+  [[nodiscard]] bool are_synchronised() const override { return since_ == 0; }
 
-  void meet() override {
+  void synchronise() override {
     if (since_ == 0) return;
     since_ = 0;
     const c10::NoGradGuard no_grad;
     const std::vector<learners::Trained> trained = learner_.trained();
     std::vector<at::Tensor> parts = weights(trained);
-    for (const learners::Trained& t : trained) parts.insert(parts.end(), t.beside.begin(), t.beside.end());
+    for (const learners::Trained& t : trained) parts.insert(parts.end(), t.slots.begin(), t.slots.end());
     at::Tensor all = at::cat(parts);
     means_.now(all);
     if (momentum_ != 0) take_outer_step(all.narrow(0, 0, start_.numel()));

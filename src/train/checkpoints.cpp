@@ -1,19 +1,19 @@
-#include "snake_ddp/train/checkpoints.hpp"
+#include "train/checkpoints.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/train/averaging.hpp"
+#include "io/state_dict.hpp"
+#include "learners/learner.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "train/averaging.hpp"
 
 namespace snake_ddp::train {
 namespace {
 
-using base::FileError;
+using core::FileError;
 using nlohmann::ordered_json;
 
 // Rows that the writer takes at a time; appending waits at most for a copy of this many.
@@ -44,13 +44,13 @@ nets::NamedTensors rank_part(const RunState& state, bool with_replay) {
   part.emplace_back("replay.next", at::scalar_tensor(state.replay.next_slot(), at::kLong));
   part.emplace_back("replay.appended", at::scalar_tensor(state.replay.appended(), at::kLong));
   if (state.rollout != nullptr) nets::add_under(part, "rollout.", state.rollout->state());
-  for (const replay::Column& column : state.replay.columns())
+  for (const learners::Column& column : state.replay.columns())
     part.emplace_back("replay.columns." + column.name, at::tensor(column.shape, at::kLong));
   return part;
 }
 
-records::Seal write_rows(const std::string& path, replay::Snapshot rows, const std::atomic<bool>& stop) {
-  records::SealedWriter writer(path);
+io::Seal write_rows(const std::string& path, learners::Snapshot rows, const std::atomic<bool>& stop) {
+  io::SealedWriter writer(path);
   std::vector<float> piece(static_cast<std::size_t>(kRowsAtATime * rows.row_floats()));
   for (std::int64_t n = 0; (n = rows.read(kRowsAtATime, piece.data())) > 0;) {
     if (stop) throw FileError("stopped");
@@ -71,7 +71,7 @@ Checkpoints::~Checkpoints() {
 }
 
 void Checkpoints::begin(const RunState& state) {
-  SD_CHECK(stage_ == Stage::kNone, "two checkpoints at a time");
+  SD_CHECK(stage_ == Stage::kNone, "a checkpoint must be complete before the next one begins");
   const c10::NoGradGuard no_grad;
   begun_ = std::chrono::steady_clock::now();
   stage_ = Stage::kParts;
@@ -87,7 +87,7 @@ void Checkpoints::begin(const RunState& state) {
   if (!plan_.sees_run) return;
   struct Taken {
     nets::NamedTensors shared, own;
-    std::optional<replay::Snapshot> rows;
+    std::optional<learners::Snapshot> rows;
   };
   Taken taken;
   if (plan_.rank == 0) taken.shared = shared_part(state);
@@ -96,13 +96,10 @@ void Checkpoints::begin(const RunState& state) {
   const auto write = [&stop = stop_, rank = plan_.rank, run = plan_.run, step = manifest_.step](Taken& t) {
     Written written;
     try {
-      const std::string folder = files::unfinished_checkpoint(run, step) + "/";
-      const auto add = [&](const std::string& name, records::Seal seal) {
-        written.files.push_back({name, seal});
-      };
-      if (rank == 0)
-        add(kSharedFile, records::write_sealed(folder + kSharedFile, files::state_dict_bytes(t.shared)));
-      add(rank_file(rank), records::write_sealed(folder + rank_file(rank), files::state_dict_bytes(t.own)));
+      const std::string folder = io::unfinished_checkpoint(run, step) + "/";
+      const auto add = [&](const std::string& name, io::Seal seal) { written.files.push_back({name, seal}); };
+      if (rank == 0) add(kSharedFile, io::write_sealed(folder + kSharedFile, io::state_dict_bytes(t.shared)));
+      add(rank_file(rank), io::write_sealed(folder + rank_file(rank), io::state_dict_bytes(t.own)));
       if (t.rows) {
         add(replay_file(rank), write_rows(folder + replay_file(rank), std::move(*t.rows), stop));
         t.rows.reset();  // moved-from, it still refers to the buffer's columns
@@ -121,7 +118,7 @@ bool Checkpoints::busy() const {
 }
 
 std::optional<Checkpoints::Outcome> Checkpoints::advance(dist::DistContext& context) {
-  SD_CHECK(under_way(), "no checkpoint is under way");
+  SD_CHECK(under_way(), "a checkpoint must have begun before it is finished");
   Written written;
   if (job_.valid()) written = job_.get();
   if (stage_ == Stage::kWhole) {
@@ -129,14 +126,14 @@ std::optional<Checkpoints::Outcome> Checkpoints::advance(dist::DistContext& cont
     Outcome outcome;
     outcome.failure = failure_.empty() ? written.failure : failure_;
     outcome.step = manifest_.step;
-    for (const files::CheckpointFile& f : manifest_.files) outcome.bytes += f.seal.bytes;
+    for (const io::CheckpointFile& f : manifest_.files) outcome.bytes += f.seal.bytes;
     outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
     return outcome;
   }
   stage_ = Stage::kWhole;
   if (!context.is_main()) failure_ = written.failure;
   ordered_json record = {{"failure", written.failure}, {"files", ordered_json::array()}};
-  for (const files::CheckpointFile& f : written.files)
+  for (const io::CheckpointFile& f : written.files)
     record["files"].push_back({{"name", f.name}, {"bytes", f.seal.bytes}, {"crc32", f.seal.crc32}});
   const auto replace = nlohmann::json::error_handler_t::replace;
   const std::vector<std::string> records =
@@ -154,12 +151,12 @@ std::optional<Checkpoints::Outcome> Checkpoints::advance(dist::DistContext& cont
                     [run = plan_.run, m = manifest_, keep = plan_.keep, failed = !failure_.empty()] {
                       Written done;
                       try {
-                        if (!failed) files::finish_checkpoint(run, m, keep);
+                        if (!failed) io::finish_checkpoint(run, m, keep);
                       } catch (const FileError& e) {
                         done.failure = e.what();
                       }
                       if (failed || !done.failure.empty())
-                        files::discard_unfinished(run);  // space for the next attempt
+                        io::discard_unfinished(run);  // space for the next attempt
                       return done;
                     });
   return std::nullopt;

@@ -1,4 +1,4 @@
-#include "snake_ddp/train/counters.hpp"
+#include "train/counters.hpp"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "snake_ddp/train/history.hpp"
+#include "train/history.hpp"
 
 #include <fmt/format.h>
 
@@ -7,14 +7,14 @@
 #include <ctime>
 #include <type_traits>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/files/metrics.hpp"
-#include "snake_ddp/files/run_folder.hpp"
-#include "snake_ddp/records/atomic_file.hpp"
-#include "snake_ddp/records/folders.hpp"
-#include "snake_ddp/records/json_text.hpp"
-#include "snake_ddp/records/lines.hpp"
+#include "io/atomic_file.hpp"
+#include "io/folders.hpp"
+#include "io/json_text.hpp"
+#include "io/lines.hpp"
+#include "io/metrics.hpp"
+#include "io/run_folder.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -29,15 +29,15 @@ bool is_time(double seconds) { return seconds > 0 && seconds < 253'402'300'799; 
 
 nlohmann::ordered_json read_settings(const std::string& folder) {
   const std::string path = folder + "/config.json";
-  if (!records::is_there(path))
-    throw base::FileError(
+  if (!io::is_there(path))
+    throw core::FileError(
         folder + " is not a run folder: it has no config.json; give one like runs/snakes_3v3/run1_…");
   try {
-    nlohmann::ordered_json settings = records::parse_ordered_json(records::read_file(path));
-    if (!settings.is_object()) throw base::FileError("not an object");
+    nlohmann::ordered_json settings = io::parse_ordered_json(io::read_file(path));
+    if (!settings.is_object()) throw core::FileError("not an object");
     return settings;
-  } catch (const base::FileError& e) {
-    throw base::FileError(fmt::format("{}: {}", path, e.what()));
+  } catch (const core::FileError& e) {
+    throw core::FileError(fmt::format("{}: {}", path, e.what()));
   }
 }
 
@@ -70,8 +70,8 @@ class Reports {
   bool add(const std::string& line) {
     nlohmann::ordered_json report;
     try {
-      report = records::parse_ordered_json(line);
-    } catch (const base::FileError&) {
+      report = io::parse_ordered_json(line);
+    } catch (const core::FileError&) {
       return false;
     }
     if (!report.is_object() || !is_within(report, "step", kMostSteps) ||
@@ -97,7 +97,7 @@ class Reports {
 
  private:
   void add_point(const std::string& tag, const Moment& at, const nlohmann::ordered_json& value) {
-    const std::string name = base::as_utf8(std::string_view(tag).substr(0, kMostTagBytes));
+    const std::string name = core::as_utf8(std::string_view(tag).substr(0, kMostTagBytes));
     if (history_.curves.size() == kMostTags && !history_.curves.contains(name)) {
       ++left_out_;
       return;
@@ -127,27 +127,27 @@ void read_reports(const std::string& folder, History& history) {
   Reports reports(history);
   std::int64_t wrong = 0;
   try {
-    records::LineReader lines(fmt::format("{}/{}", folder, files::kMetricsFile));
+    io::LineReader lines(fmt::format("{}/{}", folder, io::kMetricsFile));
     for (std::string line; lines.next(line);)
       if (!reports.add(line)) ++wrong;
-  } catch (const base::FileError& e) {
+  } catch (const core::FileError& e) {
     history.damage.emplace_back(e.what());
   }
   if (wrong > 0)
-    history.damage.push_back(fmt::format("{} of {} {} left out.", base::counted(wrong, "line"),
-                                         files::kMetricsFile,
+    history.damage.push_back(fmt::format("{} of {} {} left out.", core::counted(wrong, "line"),
+                                         io::kMetricsFile,
                                          wrong == 1 ? "is no report; it is" : "are no report; they are"));
   if (reports.left_out() > 0)
     history.damage.push_back(
-        fmt::format("{} {} left out: there are more than {}.", base::counted(reports.left_out(), "point"),
-                    reports.left_out() == 1 ? "is" : "are", base::counted(kMostTags, "curve")));
+        fmt::format("{} {} left out: there are more than {}.", core::counted(reports.left_out(), "point"),
+                    reports.left_out() == 1 ? "is" : "are", core::counted(kMostTags, "curve")));
 }
 
 // "2026-01-31 12:00:00.123 text"; a line without a time continues the one before.
 void read_log(const std::string& folder, History& history) {
   constexpr std::size_t kStamp = 24;
   try {
-    records::LineReader lines(folder + "/train.log");
+    io::LineReader lines(folder + "/train.log");
     for (std::string line; lines.next(line);) {
       std::tm local{};
       local.tm_isdst = -1;
@@ -157,7 +157,7 @@ void read_log(const std::string& folder, History& history) {
       const double time = static_cast<double>(std::mktime(&local)) + std::strtod(rest - 1, nullptr);
       if (is_time(time)) history.log.push_back({time, line.substr(kStamp)});
     }
-  } catch (const base::FileError& e) {
+  } catch (const core::FileError& e) {
     history.damage.emplace_back(e.what());
   }
 }
@@ -180,7 +180,7 @@ Moment History::moment_at(double time) const {
 History read_history(const std::string& folder) {
   History history;
   history.settings = read_settings(folder);
-  history.is_running = files::is_claimed(folder);
+  history.is_running = io::is_claimed(folder);
   read_reports(folder, history);
   read_log(folder, history);
   return history;

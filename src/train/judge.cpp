@@ -1,4 +1,4 @@
-#include "snake_ddp/train/judge.hpp"
+#include "train/judge.hpp"
 
 #include <ATen/ATen.h>
 
@@ -8,7 +8,7 @@
 #include <chrono>
 #include <utility>
 
-#include "snake_ddp/running/ranks.hpp"
+#include "dist/ranks.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -19,7 +19,7 @@ using Sums = std::array<std::int64_t, sizeof(play::MatchResult) / sizeof(std::in
 constexpr auto kSums = static_cast<std::int64_t>(std::tuple_size_v<Sums>);
 
 // Returns whether all ranks played to the end.
-bool add_up(std::vector<play::MatchResult>& results, bool stopped, base::Deadline deadline,
+bool add_up(std::vector<play::MatchResult>& results, bool stopped, core::Deadline deadline,
             dist::DistContext& context) {
   at::Tensor sums = at::empty({static_cast<std::int64_t>(results.size()) * kSums + 1}, at::kLong);
   auto* s = sums.data_ptr<std::int64_t>();
@@ -28,7 +28,7 @@ bool add_up(std::vector<play::MatchResult>& results, bool stopped, base::Deadlin
     s = std::copy(numbers.begin(), numbers.end(), s);
   }
   *s = stopped ? 1 : 0;
-  running::add_up(sums, context, deadline);
+  dist::add_up(sums, context, deadline);
   s = sums.data_ptr<std::int64_t>();
   for (play::MatchResult& r : results) {
     Sums numbers;
@@ -68,7 +68,7 @@ std::optional<std::vector<play::MatchResult>> judge_all(const std::vector<Pairin
     // Slower ranks need more time, in proportion to their work.
     const auto played = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
     if (alive) alive(played);
-    whole = add_up(results, cut, base::Deadline::in(context.deadline().left() + played), context);
+    whole = add_up(results, cut, core::Deadline::in(context.deadline().left() + played), context);
   }
   if (!whole) return std::nullopt;
   return results;

@@ -8,7 +8,7 @@
 #include <ATen/cuda/CUDAEvent.h>
 #endif
 
-#include "snake_ddp/learners/learner.hpp"
+#include "learners/learner.hpp"
 
 namespace snake_ddp::train {
 

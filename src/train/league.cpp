@@ -1,17 +1,17 @@
-#include "snake_ddp/train/league.hpp"
+#include "train/league.hpp"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/random.hpp"
-#include "snake_ddp/encode/mirror.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/train/file_teams.hpp"
-#include "snake_ddp/train/judge.hpp"
+#include "learners/learner.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/random.hpp"
+#include "snake_ddp/game/mirror.hpp"
+#include "train/file_teams.hpp"
+#include "train/judge.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -40,7 +40,7 @@ bool is_copy(const LeagueMember& member) { return member.rival.is_frozen() && !m
 // The members that an empty league has.
 std::vector<LeagueMember> first_members(const LeagueOptions& options) {
   std::vector<LeagueMember> members;
-  for (const agents::Opponent who : options.scripted) members.push_back({{who}});
+  for (const game::Opponent who : options.scripted) members.push_back({{who}});
   if (options.files == nullptr) return members;
   for (const FileTeams::Team& team : options.files->teams()) members.push_back({team.rival, 0, 1, team.path});
   return members;
@@ -50,23 +50,23 @@ std::vector<LeagueMember> first_members(const LeagueOptions& options) {
 
 std::string name_of(const LeagueMember& member) {
   if (member.rival.is_file()) return "file:" + member.file;  // it may be called like a scripted team
-  return is_copy(member) ? fmt::format("#{}", member.episode) : std::string(agents::name(member.rival));
+  return is_copy(member) ? fmt::format("#{}", member.episode) : std::string(game::name(member.rival));
 }
 
 League::League(LeagueOptions options) : options_(std::move(options)), members_(first_members(options_)) {}
 
-agents::Rival League::drawn(std::uint64_t seed, std::uint64_t draw) const {
-  SD_CHECK(!members_.empty(), "a league without members");
+game::Rival League::drawn(std::uint64_t seed, std::uint64_t draw) const {
+  SD_CHECK(!members_.empty(), "a league needs a member before it is asked for one");
   std::vector<double> weights;
   for (const LeagueMember& member : members_) weights.push_back(std::max(member.hardness, kLeastHardness));
-  const float unit = base::unit_float(base::random_block(seed, draw, 0, base::Purpose::kRival).word[1]);
-  return members_[agents::place_of(static_cast<double>(unit), weights)].rival;
+  const float unit = core::unit_float(core::random_block(seed, draw, 0, core::Purpose::kRival).word[1]);
+  return members_[game::place_of(static_cast<double>(unit), weights)].rival;
 }
 
 std::size_t League::number_of(const std::string& name) const {
   for (std::size_t k = 0; k < members_.size(); ++k)
     if (name_of(members_[k]) == name) return k;
-  throw base::Bug("a result of nobody: " + name);
+  throw core::Bug("a result of nobody: " + name);
 }
 
 nets::Policy* League::frozen(int place) const {
@@ -75,7 +75,7 @@ nets::Policy* League::frozen(int place) const {
 }
 
 rollout::Player League::player(nets::Policy& policy, const nets::NamedTensors& weights) const {
-  return rollout::with_search({std::nullopt, &policy, options_.sight, false, options_.mask_fatal},
+  return rollout::with_search({std::nullopt, &policy, options_.obs_spec, false, options_.mask_fatal},
                               nets::is_q_net(weights) ? options_.search : std::nullopt, options_.training,
                               weights);
 }
@@ -83,7 +83,7 @@ rollout::Player League::player(nets::Policy& policy, const nets::NamedTensors& w
 rollout::Player League::player(const LeagueMember& member) const {
   if (!member.rival.is_frozen()) return {member.rival.scripted, nullptr, {}, false};
   if (member.rival.is_file()) {
-    const auto number = static_cast<std::size_t>(member.rival.frozen - agents::Rival::kFirstFile);
+    const auto number = static_cast<std::size_t>(member.rival.frozen - game::Rival::kFirstFile);
     const FileTeams::Team& team = options_.files->teams()[number];
     return player(*team.policy, team.weights);
   }
@@ -143,7 +143,7 @@ void League::enter(const nets::NamedTensors& weights, const Judgement& judgement
   Frozen& place = frozen_[static_cast<std::size_t>(fresh.rival.frozen)];
   place.weights = copy_of(weights);
   place.policy = nets::make_policy(place.weights, options_.head, name_of(fresh),
-                                   encode::mirror_of(options_.sight.kind), options_.device);
+                                   game::mirror_of(options_.obs_spec.kind), options_.device);
   members_.push_back(fresh);
 }
 
@@ -232,9 +232,9 @@ void League::restore(const nets::NamedTensors& state, const std::string& what) {
     LeagueMember member{{}, episodes.data_ptr<std::int64_t>()[k], hardness.data_ptr<double>()[k]};
     there.refuse(!(member.hardness >= 0 && member.hardness <= 1), "hardness");
     if (place < 0) {
-      there.refuse(-1 - place >= static_cast<std::int64_t>(agents::kOpponents.size()), "places");
-      member.rival = {static_cast<agents::Opponent>(-1 - place)};
-    } else if (place >= agents::Rival::kFirstFile) {
+      there.refuse(-1 - place >= static_cast<std::int64_t>(game::kOpponents.size()), "places");
+      member.rival = {static_cast<game::Opponent>(-1 - place)};
+    } else if (place >= game::Rival::kFirstFile) {
       member.rival = {std::nullopt, static_cast<int>(place)};
       for (const auto& [path, at] : nets::under(state, kFilePrefix))
         if (there.number<std::int64_t>(kFilePrefix + path) == place) member.file = path;
@@ -250,7 +250,7 @@ void League::restore(const nets::NamedTensors& state, const std::string& what) {
       for (const auto& [name, tensor] : nets::under(state, prefix))
         into.weights.emplace_back(name, tensor.contiguous());
       into.policy = nets::make_policy(into.weights, options_.head, fmt::format("{}, {}", what, prefix),
-                                      encode::mirror_of(options_.sight.kind), options_.device);
+                                      game::mirror_of(options_.obs_spec.kind), options_.device);
     }
     then.push_back(member);
   }

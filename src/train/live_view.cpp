@@ -1,4 +1,4 @@
-#include "snake_ddp/train/live_view.hpp"
+#include "train/live_view.hpp"
 
 #include <fmt/format.h>
 
@@ -231,7 +231,7 @@ std::string screen_text(const RunProgress& p, const Doing& doing, int columns, b
   return text;
 }
 
-LiveView::LiveView(base::Console& console, std::function<Doing()> doing)
+LiveView::LiveView(core::Console& console, std::function<Doing()> doing)
     : console_(console), doing_(std::move(doing)) {
   if (!console_.terminal()) return;
   thread_ = std::thread([this] {
@@ -262,7 +262,7 @@ void LiveView::end() {
 }
 
 void LiveView::draw() {
-  const base::Console::Size size = console_.size();
+  const core::Console::Size size = console_.size();
   RunProgress now = *shown_;
   const double quiet_s = std::chrono::duration<double>(Clock::now() - shown_at_).count();
   now.seconds += quiet_s;

@@ -5,12 +5,12 @@
 #include <chrono>
 #include <vector>
 
+#include "dist/ranks.hpp"
+#include "dist/signals.hpp"
+#include "learners/learner.hpp"
 #include "session.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/running/ranks.hpp"
-#include "snake_ddp/running/signals.hpp"
-#include "snake_ddp/train/plan.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "train/plan.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -44,11 +44,11 @@ struct Pauses {
 bool pauses(Session& s, Pauses& p) {
   constexpr std::int64_t kSeldom = 50;
   const Counters& n = s.counters;
-  if ((n.updates_due < 1.0 && n.steps % s.votes_every == 0) || !s.averaging->have_met() ||
+  if ((n.updates_due < 1.0 && n.steps % s.votes_every == 0) || !s.averaging->are_synchronised() ||
       (s.context.size() > 1 && n.updates - p.voted_at < p.every))
     return false;
   const bool slow = Clock::now() - p.voted > std::chrono::seconds(1);
-  const Pause agreed = running::vote(Pause{running::stop_requested() ? 1 : 0, slow ? 1 : 0}, s.context);
+  const Pause agreed = dist::vote(Pause{dist::stop_requested() ? 1 : 0, slow ? 1 : 0}, s.context);
   p = {agreed.slow > 0 ? std::max<std::int64_t>(1, p.every / 2) : std::min(2 * p.every, kSeldom), n.updates};
   return (s.agreed.stop = agreed.stop) > 0;
 }
@@ -59,7 +59,7 @@ Progress progress(const Session& s) { return {s.counters.steps * s.o.num_envs, s
 void train(Session& s) {
   const Plan& o = s.o;
   Counters& n = s.counters;
-  Arena& arena = *s.arena;
+  Pipeline& pipeline = *s.pipeline;
   std::vector<rollout::Episode> ended;
   Pauses pause;
   // A run that was stopped between two votes goes on to the next one.
@@ -70,12 +70,12 @@ void train(Session& s) {
       // 1. Play: one move on every board; transitions go to replay.
       s.watchdog.tick("playing");
       if (o.league && n.steps % s.votes_every == 0)
-        arena.deal(rivals_of(o, s.context.rank(), s.league, n.steps));
+        pipeline.deal(rivals_of(o, s.context.rank(), s.league, n.steps));
       const Clock::time_point begin = Clock::now();
-      arena.step(ended);
+      pipeline.step(ended);
       ++n.steps;
       n.board_steps += o.num_envs * s.context.size();
-      if (n.steps % s.votes_every == 0) arena.fetch(ended);
+      if (n.steps % s.votes_every == 0) pipeline.fetch(ended);
       s.collected.add(ended, Clock::now() - begin);
       n.updates_due += updates_of_step(o, n);
     }
@@ -83,15 +83,15 @@ void train(Session& s) {
     // 2. Sample a batch, as often as updates are due.
     if (o.lr_end != 1.0) s.learner->scale_rates(rate_factor(o, n.steps, n.board_steps));
     while ((go_on = !pauses(s, pause)) && n.updates_due >= 1.0) {
-      arena.draw();
+      pipeline.draw();
       // 3. Learn from it: gradients are averaged over the ranks.
       s.watchdog.tick("learning");
-      arena.learn(s.averaging->lent());
+      pipeline.learn(s.averaging->reduce());
       s.averaging->updated();
       ++n.updates;
       n.updates_due -= 1.0;
     }
-    if (!go_on) arena.fetch(ended);
+    if (!go_on) pipeline.fetch(ended);
     if (s.watch) s.watch(progress(s));
 
     // 4. Report. Without this step the weights would be the same.
@@ -100,7 +100,7 @@ void train(Session& s) {
 
     // All ranks have equal weights for what they decide and do together.
     if (n.steps % s.votes_every == 0) {
-      s.averaging->meet();
+      s.averaging->synchronise();
       pause = {pause.every, n.updates};
     }
 
@@ -111,20 +111,20 @@ void train(Session& s) {
 
 }  // namespace
 
-base::ExitCode run_training(const TrainOptions& options, const dist::World& world, const Watch& watch,
+core::ExitCode run_training(const TrainOptions& options, const dist::World& world, const Watch& watch,
                             std::chrono::milliseconds patience) {
   check_together(options);
   check_start(Plan(options), world, dist::visible_gpus());
-  running::watch_signals();
+  dist::watch_signals();
   Session session(options, world, watch, patience);
-  if (!session.over.empty()) return base::kExitDone;
+  if (!session.over.empty()) return core::kExitDone;
   try {
     train(session);
     return end(session);
-  } catch (const base::Error& e) {
-    const auto* lost = dynamic_cast<const base::DistError*>(&e);
+  } catch (const core::Error& e) {
+    const auto* lost = dynamic_cast<const core::DistError*>(&e);
     if (lost == nullptr || session.o.checkpoint_interval == 0) throw;
-    throw base::DistError(
+    throw core::DistError(
         fmt::format("{}; to continue from the last checkpoint: --resume {}", e.what(), session.folder),
         lost->peer_only);
   }

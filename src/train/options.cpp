@@ -1,4 +1,4 @@
-#include "snake_ddp/train/options.hpp"
+#include "train/options.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,22 +9,22 @@
 #include <map>
 #include <utility>
 
-#include "arena.hpp"
+#include "learners/registry.hpp"
 #include "periodic.hpp"
-#include "snake_ddp/agents/curriculum.hpp"
-#include "snake_ddp/agents/opponents.hpp"
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/encode/hidden_view.hpp"
-#include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/train/plan.hpp"
+#include "pipeline.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
+#include "snake_ddp/game/curriculum.hpp"
+#include "snake_ddp/game/hidden_view.hpp"
+#include "snake_ddp/game/opponents.hpp"
+#include "train/plan.hpp"
 
 namespace snake_ddp::train {
 
 namespace {
 
-using config::flag, config::number, config::text;
+using io::flag, io::number, io::text;
 using learners::Feed, learners::LearnerEntry;
 using Names = std::vector<std::string>;
 
@@ -35,18 +35,18 @@ Names names_of(const std::function<bool(const LearnerEntry&)>& chosen) {
   return names;
 }
 
-config::Field only(const std::function<bool(const LearnerEntry&)>& chosen, config::Field field) {
+io::Field only(const std::function<bool(const LearnerEntry&)>& chosen, io::Field field) {
   field.used_by = names_of(chosen);
   return field;
 }
 
 // The learners' flags, with the learners that use each.
-config::Fields learner_fields(TrainOptions& o) {
+io::Fields learner_fields(TrainOptions& o) {
   std::map<std::string, Names> users;
   for (const LearnerEntry& entry : learners::registry())
-    for (const config::Field& field : entry.flags()) users[field.name].push_back(entry.name);
-  config::Fields all = o.all_fields();
-  for (config::Field& field : all)
+    for (const io::Field& field : entry.flags()) users[field.name].push_back(entry.name);
+  io::Fields all = o.all_fields();
+  for (io::Field& field : all)
     if (users[field.name].size() < learners::registry().size()) field.used_by = users[field.name];
   return all;
 }
@@ -55,11 +55,11 @@ constexpr const char* kPython = "As in the Python trainer";
 
 }  // namespace
 
-config::Fields fields(TrainOptions& o) {
-  config::Fields all, listed_elsewhere = config::joined({learner_fields(o), job_flags(o.jobs_own)});
-  const auto add = [&](const std::string& group, config::Fields fields) {
-    for (config::Field& field : config::under(group, std::move(fields))) all.push_back(std::move(field));
-    std::erase_if(listed_elsewhere, [&](const config::Field& field) {
+io::Fields fields(TrainOptions& o) {
+  io::Fields all, listed_elsewhere = io::joined({learner_fields(o), job_flags(o.jobs_own)});
+  const auto add = [&](const std::string& group, io::Fields fields) {
+    for (io::Field& field : io::under(group, std::move(fields))) all.push_back(std::move(field));
+    std::erase_if(listed_elsewhere, [&](const io::Field& field) {
       if (field.group == group) all.push_back(field);
       return field.group == group;
     });
@@ -91,7 +91,7 @@ config::Fields fields(TrainOptions& o) {
           text("opponent_difficulty_strategy", &o.opponent_difficulty_strategy,
                fmt::format("how the opponent gets harder: curriculum, linear, exponential, or fixed:LEVEL, "
                            "where LEVEL is one of {}",
-                           fmt::join(agents::fixed_levels(), ", "))),
+                           fmt::join(game::fixed_levels(), ", "))),
           flag("enable_opponent_evasion", &o.enable_opponent_evasion,
                "play the evasion opponent from --opponent_evasion_start_episode on"),
           number("opponent_evasion_start_episode", &o.opponent_evasion_start_episode,
@@ -112,7 +112,7 @@ config::Fields fields(TrainOptions& o) {
           number("eval_interval", &o.eval_interval,
                  "episodes between evaluations, whose games all ranks share; 0: none", 0, kMany),
           number("eval_games", &o.eval_games, "games per evaluation", 1, 1e9),
-          text("eval_opponent", &o.eval_opponent, "opponent in evaluations", agents::opponent_names()),
+          text("eval_opponent", &o.eval_opponent, "opponent in evaluations", game::opponent_names()),
           only(&LearnerEntry::searches, text("eval_search", &o.eval_search,
                                              "how the network looks ahead in evaluations and in league "
                                              "matches, such as look4 or puct100; empty: not at all")),
@@ -126,7 +126,7 @@ config::Fields fields(TrainOptions& o) {
   add("Learning",
       {
           text("obs", &o.obs, "what a snake observes",
-               {std::begin(encode::kObsKindNames), std::end(encode::kObsKindNames)}),
+               {std::begin(game::kObsKindNames), std::end(game::kObsKindNames)}),
           text("reward", &o.reward, "reward shaping; score is the game's own reward",
                {"2021", "v1_1", "v1_2", "score"}),
           number("reward_scale", &o.reward_scale, "factor on shaped rewards", 1e-6, 1e6),
@@ -218,38 +218,40 @@ config::Fields fields(TrainOptions& o) {
           number("join_timeout", &o.join_timeout, "seconds that ranks wait for each other at the start", 0.1,
                  1e6),
       });
-  SD_CHECK(listed_elsewhere.empty(), "a learner's or a job's flag under no heading of --help");
+  SD_CHECK(listed_elsewhere.empty(),
+           "each flag of a learner or job needs a heading of --help; without one: --" +
+               listed_elsewhere.front().name);
   return all;
 }
 
 TrainOptions usual_options(const std::string& algo) {
   TrainOptions usual;
-  config::set_from_values(fields(usual), learners::find_learner(algo).defaults);
+  io::set_from_values(fields(usual), learners::find_learner(algo).defaults);
   return usual;
 }
 
 TrainOptions options_of_file(std::string_view text, const std::string& where, const Names& passed_over) {
   TrainOptions first;
-  config::set_from_json_text(fields(first), text, where, passed_over, {kGpuSection});
+  io::set_from_json_text(fields(first), text, where, passed_over, {kGpuSection});
   TrainOptions options = usual_options(first.algo);
-  config::set_from_json_text(fields(options), text, where, passed_over, {kGpuSection});
+  io::set_from_json_text(fields(options), text, where, passed_over, {kGpuSection});
   return options;
 }
 
 Names check_given(const TrainOptions& options, const Names& given) {
   TrainOptions copy = options, defaults;
-  config::Fields flags = fields(copy), usual = fields(defaults);
+  io::Fields flags = fields(copy), usual = fields(defaults);
   const auto of = [&](bool python) {
-    config::Fields some, theirs;
+    io::Fields some, theirs;
     for (std::size_t i = 0; i < flags.size(); ++i) {
       if ((flags[i].group == kPython) != python) continue;
       some.push_back(flags[i]);
       theirs.push_back(usual[i]);
     }
-    return config::without_effect(some, theirs, given, "algo", options.algo);
+    return io::without_effect(some, theirs, given, "algo", options.algo);
   };
   const Names refusals = of(false);
-  if (!refusals.empty()) throw base::UsageError(fmt::format("{}: leave it out", fmt::join(refusals, "; ")));
+  if (!refusals.empty()) throw core::UsageError(fmt::format("{}: leave it out", fmt::join(refusals, "; ")));
   Names warnings = of(true);
   if (learners::find_learner(options.algo).lone_critic &&
       (options.own_reward < 1 || options.rival_reward > 0))
@@ -272,17 +274,16 @@ void check_together(const TrainOptions& options) {
   std::vector<Rule> rules = {
       {o.runs_dir.empty(),
        "--runs_dir \"\": name a folder for the runs, or leave it out; an empty variable in a script?"},
-      {o.view_radius > 0 &&
-           (o.sight.kind != encode::ObsKind::kWindow || o.view_radius < encode::kLeastRadius),
+      {o.view_radius > 0 && (o.obs_spec.kind != game::ObsKind::kWindow || o.view_radius < game::kLeastRadius),
        fmt::format(
            "--view_radius {} needs --obs window, and a value of at least {}, the radius of the window itself",
-           o.view_radius, encode::kLeastRadius)},
-      {o.sight.tokens && o.view_radius == 0,
+           o.view_radius, game::kLeastRadius)},
+      {o.obs_spec.tokens && o.view_radius == 0,
        "--tokens is for a limited view: set --view_radius and --obs window"},
-      {o.mirror_symmetric && (!encode::is_view(o.sight.kind) || o.sight.tokens || o.hidden_size % 2 != 0),
+      {o.mirror_symmetric && (!game::is_view(o.obs_spec.kind) || o.obs_spec.tokens || o.hidden_size % 2 != 0),
        "--mirror_symmetric is for --obs window, view or ahead without --tokens, and an even --hidden_size"},
-      {o.sight.tokens && o.league, "--tokens has no league: its frozen copies would need the tokens, too"},
-      {o.sight.tokens && o.records_updates, "--cuda_graph on is for updates without --tokens"},
+      {o.obs_spec.tokens && o.league, "--tokens has no league: its frozen copies would need the tokens, too"},
+      {o.obs_spec.tokens && o.records_updates, "--cuda_graph on is for updates without --tokens"},
       {o.on_device && o.record_interval > 0,
        "--record_interval is for --boards host: games on a device are not recorded"},
       {o.local_updates > 0 && o.records_updates,
@@ -304,20 +305,20 @@ void check_together(const TrainOptions& options) {
       {feed == Feed::kRollout && transitions < o.batch_size,
        fmt::format("--rollout_steps {} on --num_envs {} give {}, fewer than --batch_size {}: no "
                    "batch could be formed; raise either, or lower --batch_size",
-                   o.rollout_steps, o.num_envs, base::counted(transitions, "transition"), o.batch_size)},
+                   o.rollout_steps, o.num_envs, core::counted(transitions, "transition"), o.batch_size)},
       {feed != Feed::kRollout && o.buffer_size < o.batch_size,
        fmt::format("--buffer_size {} is smaller than --batch_size {}: no batch could be drawn", o.buffer_size,
                    o.batch_size)},
       {feed != Feed::kRollout && o.buffer_size < learning_teams(o) * o.n_step,
        fmt::format("--buffer_size {} must hold the transitions of one step: {} that learn x --n_step {}",
-                   o.buffer_size, base::counted(learning_teams(o), "team"), o.n_step)},
+                   o.buffer_size, core::counted(learning_teams(o), "team"), o.n_step)},
       {o.epsilon_min > o.epsilon,
        fmt::format("--epsilon_min {} is above --epsilon {}", o.epsilon_min, o.epsilon)},
       {o.eval_how && o.eval_interval == 0 && !o.league,
        "--eval_search needs evaluations or a league: set --eval_interval too"},
-      {o.eval_how && o.sight.tokens,
+      {o.eval_how && o.obs_spec.tokens,
        "--eval_search is for networks that see features only: leave --tokens out"},
-      {o.eval_how && o.reward_rule != encode::RewardRule::kScore,
+      {o.eval_how && o.reward_rule != game::RewardRule::kScore,
        fmt::format("--eval_search adds points to the network's values: it needs --reward score, not {}",
                    o.reward)},
       {o.eval_how && o.eval_how->limit_ms > 0,
@@ -328,8 +329,8 @@ void check_together(const TrainOptions& options) {
        "--target_win_rate needs evaluations: set --eval_interval too"},
   };
   for (const Rule& rule : rules)
-    if (rule.broken) throw base::UsageError(rule.message);
-  if (!o.mix.empty()) agents::boards_of(o.mix, o.num_envs);
+    if (rule.broken) throw core::UsageError(rule.message);
+  if (!o.mix.empty()) game::boards_of(o.mix, o.num_envs);
   o.learner.check(learner_options(o, at::kCPU));
 }
 
@@ -342,11 +343,11 @@ std::string flags_page() {
   for (const LearnerEntry& entry : learners::registry()) page += fmt::format(" {} |", entry.name);
   page += "\n|---|";
   for (std::size_t i = 0; i < learners::registry().size(); ++i) page += ":-:|";
-  for (const config::Field& field : fields(options)) {
+  for (const io::Field& field : fields(options)) {
     if (field.used_by.empty()) continue;
     page += fmt::format("\n| `--{}` |", field.name);
     for (const LearnerEntry& entry : learners::registry())
-      page += config::is_used(field, entry.name) ? " x |" : " |";
+      page += io::is_used(field, entry.name) ? " x |" : " |";
   }
   return page + "\n";
 }

@@ -10,19 +10,19 @@
 #include <utility>
 #include <vector>
 
+#include "dist/signals.hpp"
+#include "io/atomic_file.hpp"
+#include "io/folders.hpp"
+#include "io/game_log.hpp"
+#include "learners/learner.hpp"
 #include "session.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/host.hpp"
-#include "snake_ddp/base/text.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/host.hpp"
+#include "snake_ddp/core/text.hpp"
 #include "snake_ddp/game/rules.hpp"
-#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/play/match.hpp"
-#include "snake_ddp/records/atomic_file.hpp"
-#include "snake_ddp/records/folders.hpp"
-#include "snake_ddp/records/game_log.hpp"
-#include "snake_ddp/running/signals.hpp"
-#include "snake_ddp/train/judge.hpp"
-#include "snake_ddp/train/plan.hpp"
+#include "train/judge.hpp"
+#include "train/plan.hpp"
 #include "weights.hpp"
 
 namespace snake_ddp::train {
@@ -73,18 +73,18 @@ void EvaluationGames::write(const std::string& folder, const std::string& a, con
                                  [&](const auto& one) { return one.first == order.back().first; });
   const std::pair<const char*, std::int64_t> chosen[] = {
       {"best", best->second}, {"median", order[order.size() / 2].second}, {"worst", order.front().second}};
-  records::make_own_folder(folder);
+  io::make_own_folder(folder);
   for (const auto& [name, number] : chosen) {
     const game::Draws draws{seed_, static_cast<std::uint64_t>(number)};
     game::State board = game::new_board(draws);
-    records::RecordedGame record = records::begin_record(board);
+    io::RecordedGame record = io::begin_record(board);
     record.names = {a, b};
     if (swapped(number)) std::swap(record.names[0], record.names[1]);
     for (const game::Actions& actions : games_.at(number).moves) {
       const game::StepResult result = game::advance(board, actions, draws);
-      records::add_step(record, actions, result, board);
+      io::add_step(record, actions, result, board);
     }
-    records::write_file_atomically(folder + "/" + name + ".json", records::game_log_text(record));
+    io::write_file_atomically(folder + "/" + name + ".json", io::game_log_text(record));
   }
 }
 
@@ -94,7 +94,7 @@ bool has_league(const Session& s) { return !s.league.members().empty(); }
 
 std::int64_t done(const Session& s, const Scheduled& j) {
   if (j.job->unit == Job::Unit::kUpdates) return s.counters.updates;
-  return j.job->when == Job::When::kStep ? s.arena->count().episodes_ended : s.agreed.episode;
+  return j.job->when == Job::When::kStep ? s.pipeline->count().episodes_ended : s.agreed.episode;
 }
 
 bool is_complete(const Session& s, const Scheduled& j) {
@@ -107,9 +107,9 @@ void count(const Session& s, const Scheduled& j) { *j.behind = done(s, j) / j.in
 bool save(Session& s, const std::string& name) {
   try {
     mend_folder(s);
-    s.keeper->save(*s.learner, name);
+    s.writer->save(*s.learner, name);
     return true;
-  } catch (const base::FileError& e) {
+  } catch (const core::FileError& e) {
     s.reporter->line(fmt::format("actor_{} and critic_{} could not be saved: {} Training continues", name,
                                  name, e.what()));
     return false;
@@ -123,7 +123,7 @@ void save_weights(Session& s, Scheduled& j) {
 
 void compare_weights(Session& s, Scheduled& j) {
   count(s, j);
-  const std::string updates = base::counted(s.counters.updates, "update");
+  const std::string updates = core::counted(s.counters.updates, "update");
   s.context.check_same("weights after " + updates, state_hash(*s.learner), s.context.deadline());
   s.context.check_same("counters after " + updates, equal_text(s.counters), s.context.deadline());
 }
@@ -131,8 +131,8 @@ void compare_weights(Session& s, Scheduled& j) {
 void keep_games(Session& s, const EvaluationGames& games) {
   try {
     mend_folder(s);
-    games.write(s.keeper->folder() + "/evaluation", s.o.algo, s.o.eval_opponent);
-  } catch (const base::FileError& e) {
+    games.write(s.writer->folder() + "/evaluation", s.o.algo, s.o.eval_opponent);
+  } catch (const core::FileError& e) {
     s.reporter->line(
         fmt::format("The evaluation's games could not be saved: {} Training continues", e.what()));
   }
@@ -142,15 +142,15 @@ void evaluate(Session& s, Scheduled& j) {
   s.watchdog.tick("evaluating");
   const auto alive = [&](std::chrono::milliseconds longer) { s.watchdog.tick("evaluating", longer); };
   const rollout::Player self =
-      rollout::with_search({std::nullopt, &s.learner->judged_policy(), s.o.sight, false, s.o.mask_fatal},
+      rollout::with_search({std::nullopt, &s.learner->judged_policy(), s.o.obs_spec, false, s.o.mask_fatal},
                            s.o.eval_how, s.o.training, s.learner->exported_actor());
   const rollout::Player rival{s.o.eval_rival, nullptr, {}, false};
   play::MatchOptions match{s.o.eval_games, static_cast<std::uint64_t>(s.o.seed), true, 0, 1, {}};
   match.watch = [&](std::int64_t, const game::State&) { alive({}); };
   std::optional<EvaluationGames> games;
-  if (s.keeper) games.emplace(match);
+  if (s.writer) games.emplace(match);
   const std::optional<play::MatchResult> played =
-      judge(self, rival, match, s.context, running::stop_requested, alive);
+      judge(self, rival, match, s.context, dist::stop_requested, alive);
   if (!played) {
     s.agreed.stop = 1;
     return;
@@ -162,7 +162,7 @@ void evaluate(Session& s, Scheduled& j) {
   if (games) keep_games(s, *games);
   s.note(fmt::format("Evaluation at episode {}, step {}: won {} of {}", s.agreed.episode, s.counters.steps,
                      played->wins, played->games));
-  if (s.keeper && win_rate > s.counters.best_win_rate) save(s, "best");
+  if (s.writer && win_rate > s.counters.best_win_rate) save(s, "best");
   s.counters.best_win_rate = std::max(s.counters.best_win_rate, win_rate);
   if (s.o.target_win_rate > 0 && win_rate >= s.o.target_win_rate) s.agreed.is_finished = true;
 }
@@ -172,7 +172,7 @@ void judge_league(Session& s, Scheduled& j) {
   alive({});
   const std::vector<LeagueMember> before = s.league.members();
   const std::optional<Judgement> judgement =
-      s.league.judge(*s.learner, s.agreed.episode, s.context, alive, running::stop_requested);
+      s.league.judge(*s.learner, s.agreed.episode, s.context, alive, dist::stop_requested);
   if (!judgement) {
     s.agreed.stop = 1;
     return;
@@ -192,7 +192,7 @@ void report_checkpoint(Session& s, const Checkpoints::Outcome& outcome) {
                                      static_cast<double>(outcome.bytes) / 1e6, outcome.seconds)
                        : fmt::format("No checkpoint at step {}: {} Training continues; next attempt in {}",
                                      outcome.step, outcome.failure,
-                                     base::counted(s.o.checkpoint_interval, "episode")));
+                                     core::counted(s.o.checkpoint_interval, "episode")));
 }
 
 void begin_checkpoint(Session& s) {
@@ -201,10 +201,10 @@ void begin_checkpoint(Session& s) {
   s.counters.seconds = s.seconds();
   s.watchdog.tick("taking a checkpoint");
   if (s.reporter) s.reporter->push_points();
-  if (s.keeper) {
+  if (s.writer) {
     try {
       mend_folder(s);
-    } catch (const base::FileError& e) {
+    } catch (const core::FileError& e) {
       s.reporter->line(fmt::format("The run folder was removed: {}", e.what()));
     }
   }
@@ -261,30 +261,30 @@ bool has_diverged(Session& s) {
   return stats != nullptr && !std::isfinite(stats->critic_loss);
 }
 
-void take_pulse(Pulse& pulse, Session& s) {
+void take_pulse(RankStats& rank_stats, Session& s) {
   if (s.context.device().is_cpu())
-    pulse.waited_us = std::llround(1000 * s.all_reduce.measured_ms()) + s.voted_us;
+    rank_stats.waited_us = std::llround(1000 * s.all_reduce.measured_ms()) + s.voted_us;
   if (seconds_since(s.measured_at) < 1) return;
   s.measured_at = Clock::now();
-  pulse.memory_mb =
-      std::llround(s.context.device().is_cpu() ? base::resident_mb() : gpu_memory_mb(s.context.device()));
+  rank_stats.memory_mb =
+      std::llround(s.context.device().is_cpu() ? core::resident_mb() : gpu_memory_mb(s.context.device()));
 }
 
-void vote(Session& s, const Ballot& ballot) {
-  take_pulse(s.pulse, s);
+void vote_on(Session& s, const Vote& own) {
+  take_pulse(s.rank_stats, s);
   const Clock::time_point begin = Clock::now();
-  static_cast<Ballot&>(s.agreed) = running::vote(ballot, s.pulse, s.agreed.pulses, s.context);
+  static_cast<Vote&>(s.agreed) = dist::vote(own, s.rank_stats, s.agreed.rank_stats, s.context);
   s.agreed.at = Clock::now();
   s.voted_us += std::chrono::duration_cast<std::chrono::microseconds>(s.agreed.at - begin).count();
   s.agreed.is_finished = s.agreed.finished == s.context.size() || s.agreed.late > 0;
-  running::check_divergence(s.agreed.diverged, "the critic's loss", s.counters.updates,
-                            "--c_lr or --reward_scale");
+  dist::check_divergence(s.agreed.diverged, "the critic's loss", s.counters.updates,
+                         "--c_lr or --reward_scale");
 }
 
 Collected collected(const Session& s) {
   Collected all = s.collected;
   all.env_steps = (s.counters.steps - s.start.steps) * s.o.num_envs;
-  all.transitions = s.arena->count().replay_appended - s.appended_before;
+  all.transitions = s.pipeline->count().replay_appended - s.appended_before;
   return all;
 }
 
@@ -306,14 +306,14 @@ bool play_due_games(Session& s) {
 
 std::span<const Job> jobs() { return kJobs; }
 
-config::Fields job_flags(config::Values& values) {
-  config::Fields all;
+io::Fields job_flags(io::Values& values) {
+  io::Fields all;
   for (const Job& job : kJobs) {
     if (job.flag.heading == nullptr) continue;
     std::int64_t interval = job.flag.usual;
-    const config::Field field =
-        config::number(job.interval, &interval, job.flag.help, static_cast<double>(job.flag.least), kMany);
-    all = config::joined({all, config::over(config::under(job.flag.heading, {field}), values)});
+    const io::Field field =
+        io::number(job.interval, &interval, job.flag.help, static_cast<double>(job.flag.least), kMany);
+    all = io::joined({all, io::over(io::under(job.flag.heading, {field}), values)});
   }
   return all;
 }
@@ -335,10 +335,10 @@ bool begin_periodic(Session& s) {
     return true;
   }
   if (s.counters.updates_due >= 1.0) return true;  // the step that a stop came in is not over
-  const std::int64_t episode = s.arena->count().episodes_ended;
-  vote(s, {.finished = is_played(s, episode),
-           .late = s.context.is_main() && is_late(s),
-           .episode = s.context.is_main() ? episode : 0});
+  const std::int64_t episode = s.pipeline->count().episodes_ended;
+  vote_on(s, {.finished = is_played(s, episode),
+              .late = s.context.is_main() && is_late(s),
+              .episode = s.context.is_main() ? episode : 0});
   const bool due = std::any_of(s.jobs.begin(), s.jobs.end(), is_due);
   return due ? play_due_games(s) : !s.agreed.is_finished;
 }
@@ -346,13 +346,13 @@ bool begin_periodic(Session& s) {
 bool keep(Session& s) {
   const bool is_vote = s.counters.steps % s.votes_every == 0;
   // Between averages the weights are those of one rank.
-  if (s.keeper && (is_vote || s.o.local_updates == 0)) run_complete(s, When::kStep);
+  if (s.writer && (is_vote || s.o.local_updates == 0)) run_complete(s, When::kStep);
   if (!is_vote) return true;
-  const std::int64_t episode = s.arena->count().episodes_ended;
+  const std::int64_t episode = s.pipeline->count().episodes_ended;
   const bool late = s.context.is_main() && is_late(s);
-  vote(s, {running::stop_requested(), running::take_save_request(), is_played(s, episode), late,
-           has_diverged(s), s.checkpoints->busy(), s.context.is_main() ? episode : 0, collected(s)});
-  if (s.keeper && s.agreed.save > 0 && save(s, std::to_string(s.o.model_episode + episode)))
+  vote_on(s, {dist::stop_requested(), dist::take_save_request(), is_played(s, episode), late, has_diverged(s),
+              s.checkpoints->busy(), s.context.is_main() ? episode : 0, collected(s)});
+  if (s.writer && s.agreed.save > 0 && save(s, std::to_string(s.o.model_episode + episode)))
     s.reporter->line(fmt::format("Saved at episode {}, requested by a signal", s.o.model_episode + episode));
   run_complete(s, When::kVote);
   for (Scheduled& j : s.jobs) {
@@ -382,7 +382,7 @@ std::string write_last_checkpoint(Session& s) {
 }
 
 void mend_folder(Session& s) {
-  if (!s.keeper->mend()) return;
+  if (!s.writer->mend()) return;
   s.reporter->begin_files_anew();
   s.reporter->line("The run folder, or part of it, was removed during the run; it has been created again");
 }

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/config/fields.hpp"
-#include "snake_ddp/train/counters.hpp"
+#include "io/fields.hpp"
+#include "train/counters.hpp"
 
 namespace snake_ddp::train {
 
@@ -47,7 +47,7 @@ struct Job {
 std::span<const Job> jobs();
 
 /// The jobs' own flags, over `values`, which must outlive them.
-config::Fields job_flags(config::Values& values);
+io::Fields job_flags(io::Values& values);
 
 /// A job of this run.
 struct Scheduled {
@@ -58,8 +58,8 @@ struct Scheduled {
 };
 std::vector<Scheduled> schedule(Session& s);
 
-/// Ballots are summed over the ranks.
-struct Ballot {
+/// Votes are summed over the ranks.
+struct Vote {
   std::int64_t stop = 0;      // got a stop request
   std::int64_t save = 0;      // got a request to save and continue
   std::int64_t finished = 0;  // its episodes are played
@@ -70,15 +70,15 @@ struct Ballot {
   Collected collected{};
 };
 
-/// What a rank reports with its ballot.
-struct Pulse {
+/// What a rank reports with its vote.
+struct RankStats {
   std::int64_t waited_us = -1;  // in collectives, since it started; -1: not known, on a GPU
   std::int64_t memory_mb = 0;   // main memory of its process, on a GPU its tensors there
 };
 
 /// What the last vote agreed on, the same on all ranks.
-struct Agreement : Ballot {
-  std::vector<Pulse> pulses;  // by rank
+struct Agreement : Vote {
+  std::vector<RankStats> rank_stats;  // by rank
   std::chrono::steady_clock::time_point at{};
   bool is_finished = false;  // the run: its episodes are played, its time is up, or its target is reached
   bool checkpoint_asked = false;

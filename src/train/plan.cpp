@@ -1,4 +1,4 @@
-#include "snake_ddp/train/plan.hpp"
+#include "train/plan.hpp"
 
 #include <fmt/format.h>
 
@@ -6,27 +6,27 @@
 #include <cmath>
 #include <utility>
 
-#include "snake_ddp/base/bf16.hpp"
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/encode/mirror.hpp"
-#include "snake_ddp/encode/snake_graph.hpp"
-#include "snake_ddp/files/run_folder.hpp"
-#include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/play/sight.hpp"
-#include "snake_ddp/rollout/board_graphs.hpp"
-#include "snake_ddp/running/ranks.hpp"
-#include "snake_ddp/train/file_teams.hpp"
+#include "dist/ranks.hpp"
+#include "io/run_folder.hpp"
+#include "io/state_dict.hpp"
+#include "learners/registry.hpp"
+#include "rollout/board_graphs.hpp"
+#include "snake_ddp/core/bf16.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/game/mirror.hpp"
+#include "snake_ddp/game/snake_graph.hpp"
+#include "snake_ddp/play/obs_spec.hpp"
+#include "train/file_teams.hpp"
 
 namespace snake_ddp::train {
 namespace {
 
 TrainOptions used_of(const TrainOptions& given) {
   TrainOptions used = given, usual = usual_options(given.algo);
-  const config::Fields flags = fields(used), defaults = fields(usual);
+  const io::Fields flags = fields(used), defaults = fields(usual);
   for (std::size_t i = 0; i < flags.size(); ++i)
-    if (!config::is_used(flags[i], given.algo)) config::set(flags[i], config::value_of(defaults[i]));
+    if (!io::is_used(flags[i], given.algo)) io::set(flags[i], io::value_of(defaults[i]));
   used.own_reward =
       given.own_reward;  // in a team's sum it only changes the last bits: earlier runs keep theirs
   return used;
@@ -34,19 +34,19 @@ TrainOptions used_of(const TrainOptions& given) {
 
 constexpr const char* kAuto = "auto";
 
-play::Sight sight_from(const TrainOptions& o) {
-  const auto kind = encode::try_obs_kind(o.obs).value();  // one of the choices of its field
+play::ObsSpec sight_from(const TrainOptions& o) {
+  const auto kind = game::try_obs_kind(o.obs).value();  // one of the choices of its field
   return {.kind = kind, .view_radius = static_cast<int>(o.view_radius), .tokens = !o.tokens.empty()};
 }
 
-std::optional<search::Spec> search_from(const std::string& text) {
+std::optional<play::SearchSpec> search_from(const std::string& text) {
   if (text.empty()) return {};
-  const std::optional<search::Spec> how = search::try_spec(text);
-  if (!how) throw base::UsageError(fmt::format("--eval_search {}: not one of {}", text, search::kSpecForms));
+  const std::optional<play::SearchSpec> how = play::try_spec(text);
+  if (!how) throw core::UsageError(fmt::format("--eval_search {}: not one of {}", text, play::kSpecForms));
   return how;
 }
 
-bool has_league(const agents::Mix& mix) {
+bool has_league(const game::Mix& mix) {
   return std::any_of(mix.begin(), mix.end(), [](const auto& share) { return share.league; });
 }
 
@@ -55,13 +55,13 @@ bool has_league(const agents::Mix& mix) {
 Plan::Plan(const TrainOptions& options)
     : TrainOptions(used_of(options)),
       learner(learners::find_learner(algo)),
-      sight(sight_from(*this)),
-      reward_rule(encode::try_reward_rule(reward).value()),
+      obs_spec(sight_from(*this)),
+      reward_rule(game::try_reward_rule(reward).value()),
       head(nets::head_from_name(output_activation)),
       precision(nets::precision_from_name(products == kAuto ? "float32" : products)),
-      curriculum(agents::parse_curriculum(opponent_difficulty_strategy)),
-      mix(agents::parse_mix(opponent_mix)),
-      eval_rival(agents::try_opponent(eval_opponent).value()),
+      curriculum(game::parse_curriculum(opponent_difficulty_strategy)),
+      mix(game::parse_mix(opponent_mix)),
+      eval_rival(game::try_opponent(eval_opponent).value()),
       eval_how(search_from(eval_search)),
       training{rival_reward, reward_scale, gamma},
       league(has_league(mix)),
@@ -88,23 +88,22 @@ std::int64_t rollout_batches(const Plan& o) { return o.rollout_steps * o.num_env
 
 std::int64_t replay_capacity(const Plan& o) { return learns_from_rollouts(o) ? 1 : o.buffer_size; }
 
-std::vector<agents::Rival> rivals_of(const Plan& o, int rank, const League& league, std::int64_t steps) {
-  std::vector<agents::Rival> rivals;
+std::vector<game::Rival> rivals_of(const Plan& o, int rank, const League& league, std::int64_t steps) {
+  std::vector<game::Rival> rivals;
   if (o.mix.empty()) return rivals;
   constexpr std::int64_t kMostSlots = 8;  // few: a network takes many boards at once in less time
   const std::uint64_t seed = static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank),
                       deal = static_cast<std::uint64_t>(steps / game::kMaxSteps);
-  const std::vector<std::int64_t> counts = agents::boards_of(o.mix, o.num_envs);
+  const std::vector<std::int64_t> counts = game::boards_of(o.mix, o.num_envs);
   for (std::size_t k = 0; k < o.mix.size(); ++k) {
     const std::int64_t count = counts[k], slots = o.mix[k].league ? std::min(count, kMostSlots) : 1;
-    std::vector<agents::Rival> members(static_cast<std::size_t>(slots), o.mix[k].rival);
+    std::vector<game::Rival> members(static_cast<std::size_t>(slots), o.mix[k].rival);
     for (std::int64_t slot = 0; o.mix[k].league && slot < slots; ++slot)
       members[static_cast<std::size_t>(slot)] =
           league.drawn(seed, deal * kMostSlots + static_cast<std::uint64_t>(slot));
     // One that was drawn twice has its boards side by side.
-    std::sort(members.begin(), members.end(), [](const agents::Rival& a, const agents::Rival& b) {
-      return agents::code_of(a) < agents::code_of(b);
-    });
+    std::sort(members.begin(), members.end(),
+              [](const game::Rival& a, const game::Rival& b) { return game::code_of(a) < game::code_of(b); });
     for (std::int64_t b = 0; b < count; ++b)
       rivals.push_back(members[static_cast<std::size_t>(b * slots / count)]);
   }
@@ -114,16 +113,16 @@ std::vector<agents::Rival> rivals_of(const Plan& o, int rank, const League& leag
 std::string boards_text(const Plan& o) {
   std::string text;
   if (o.mix.empty()) return text;
-  const std::vector<std::int64_t> counts = agents::boards_of(o.mix, o.num_envs);
+  const std::vector<std::int64_t> counts = game::boards_of(o.mix, o.num_envs);
   for (std::size_t k = 0; k < counts.size(); ++k)
-    text += fmt::format("{}{} {}", k == 0 ? "" : ", ", agents::name(o.mix[k]), counts[k]);
+    text += fmt::format("{}{} {}", k == 0 ? "" : ", ", game::name(o.mix[k]), counts[k]);
   return text;
 }
 
 std::int64_t learning_teams(const Plan& o) {
   std::int64_t teams = o.num_envs;
   if (o.mix.empty()) return teams;
-  const std::vector<std::int64_t> counts = agents::boards_of(o.mix, o.num_envs);
+  const std::vector<std::int64_t> counts = game::boards_of(o.mix, o.num_envs);
   for (std::size_t k = 0; k < counts.size(); ++k)
     if (o.mix[k].rival.is_self() && !o.mix[k].league) teams += counts[k];
   return teams;
@@ -160,20 +159,20 @@ TrainOptions chosen(const TrainOptions& options, const Machine& machine) {
 
 std::string choices_text(const TrainOptions& options, const TrainOptions& chosen) {
   TrainOptions before = options, after = chosen;
-  const config::Fields were = fields(before), are = fields(after);
+  const io::Fields were = fields(before), are = fields(after);
   std::string text;
   for (std::size_t i = 0; i < are.size(); ++i)
-    if (config::is_used(are[i], chosen.algo) && config::value_of(were[i]) != config::value_of(are[i]))
-      text += fmt::format("{}--{} {}", text.empty() ? "" : " ", are[i].name, config::value_text(are[i]));
+    if (io::is_used(are[i], chosen.algo) && io::value_of(were[i]) != io::value_of(are[i]))
+      text += fmt::format("{}--{} {}", text.empty() ? "" : " ", are[i].name, io::value_text(are[i]));
   return text;
 }
 
 void check_products(const Plan& o, at::Device device) {
   if (o.precision == nets::Precision::kTf32 && device.is_cpu())
-    throw base::UsageError("--products tf32 is for GPUs, and this run is on the CPU");
+    throw core::UsageError("--products tf32 is for GPUs, and this run is on the CPU");
   if (o.precision == nets::Precision::kBf16 && !device.is_cpu())
-    throw base::UsageError("--products bf16 is for CPUs, and this run is on a GPU: use tf32");
-  if (o.precision == nets::Precision::kBf16) base::require_bf16();
+    throw core::UsageError("--products bf16 is for CPUs, and this run is on a GPU: use tf32");
+  if (o.precision == nets::Precision::kBf16) core::require_bf16();
 }
 
 Machine check_start(const Plan& o, const dist::World& world, int gpus) {
@@ -183,46 +182,46 @@ Machine check_start(const Plan& o, const dist::World& world, int gpus) {
   const dist::Placement placement = dist::choose_placement(world, asked, gpus);
   check_products(o, placement.device);
   if (o.records_updates && placement.device.is_cuda() && placement.backend == "gloo")
-    throw base::UsageError(
+    throw core::UsageError(
         "--cuda_graph on: gradients averaged through Gloo cannot be recorded; use --dist_backend nccl, "
         "with a GPU for each rank, or --cuda_graph off");
-  if (!o.tokens.empty()) token_source(o.tokens, o.sight.view_radius, at::kCPU);
+  if (!o.tokens.empty()) token_source(o.tokens, o.obs_spec.view_radius, at::kCPU);
   FileTeams{o};  // reads and checks them
   const bool may_go_on = o.resume != "never" && (!o.resume.empty() || world.torchrun);
   if (o.load_model && !may_go_on)
-    files::find_run_model(o.runs_dir, o.game_name, o.load_model_run, o.load_model_run_episode);
-  return {placement.device, placement.backend, base::fastest_bf16() != base::Bf16By::kFloats};
+    io::find_run_model(o.runs_dir, o.game_name, o.load_model_run, o.load_model_run_episode);
+  return {placement.device, placement.backend, core::fastest_bf16() != core::Bf16By::kFloats};
 }
 
 learners::LearnerOptions learner_options(const Plan& o, at::Device device) {
   learners::LearnerOptions l;
   static_cast<learners::LearnerFlags&>(l) = o;
   l.algo = o.algo;
-  l.features = encode::obs_size(o.sight.kind);  // --tokens adds its own
-  if (o.mirror_symmetric) l.mirror = encode::mirror_of(o.sight.kind);
+  l.features = game::obs_size(o.obs_spec.kind);  // --tokens adds its own
+  if (o.mirror_symmetric) l.mirror = game::mirror_of(o.obs_spec.kind);
   l.seed = static_cast<std::uint64_t>(o.seed);
   l.device = device;
   return l;
 }
 
 rollout::RolloutOptions rollout_options(const Plan& o, int rank) {
-  SD_CHECK(learns_from_rollouts(o), "a rollout for " + o.algo);
+  SD_CHECK(learns_from_rollouts(o), "only learners with rollouts have their batches, not " + o.algo);
   return {o.rollout_steps, o.rollout_epochs, rollout_batches(o), o.td_lambda,
           static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank)};
 }
 
 LeagueOptions league_options(const Plan& o, const FileTeams* files, at::Device device) {
   if (!o.league) return {};
-  std::vector<agents::Opponent> scripted;
-  for (const agents::Share& share : o.mix)
+  std::vector<game::Opponent> scripted;
+  for (const game::Share& share : o.mix)
     if (share.rival.scripted) scripted.push_back(*share.rival.scripted);
-  if (scripted.empty()) scripted.push_back(agents::Opponent::kLevel2);  // a league needs a first member
+  if (scripted.empty()) scripted.push_back(game::Opponent::kLevel2);  // a league needs a first member
   return {.scripted = scripted,
           .files = files,
           .games = o.league_games,
           .entry = o.league_win_rate,
           .seed = static_cast<std::uint64_t>(o.seed),
-          .sight = o.sight,
+          .obs_spec = o.obs_spec,
           .head = o.head,
           .mask_fatal = o.mask_fatal,
           .search = o.eval_how,
@@ -233,7 +232,7 @@ LeagueOptions league_options(const Plan& o, const FileTeams* files, at::Device d
 rollout::CollectorOptions collector_options(const Plan& o, int rank, const League& league,
                                             const FileTeams& files, std::int64_t memory) {
   const std::uint64_t seed = static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank);
-  rollout::CollectorOptions c{{.sight = o.sight,
+  rollout::CollectorOptions c{{.obs_spec = o.obs_spec,
                                .reward = o.reward_rule,
                                .reward_scale = o.reward_scale,
                                .own_reward = o.own_reward,
@@ -251,14 +250,14 @@ rollout::CollectorOptions collector_options(const Plan& o, int rank, const Leagu
   c.epsilon_min = o.epsilon_min;
   c.rivals = rivals_of(o, rank, league, 0);
   if (o.mix.empty())
-    c.schedule = agents::plan_of_schedule(
+    c.schedule = game::plan_of_schedule(
         [&](std::int64_t episode) {
-          return agents::opponent_at(o.curriculum, episode, o.max_episodes, o.enable_opponent_evasion,
-                                     o.opponent_evasion_start_episode);
+          return game::opponent_at(o.curriculum, episode, o.max_episodes, o.enable_opponent_evasion,
+                                   o.opponent_evasion_start_episode);
         },
         o.max_episodes);
   c.frozen = [&league, &files](int place) {
-    return place < agents::Rival::kFirstFile ? league.frozen(place) : files.frozen(place);
+    return place < game::Rival::kFirstFile ? league.frozen(place) : files.frozen(place);
   };
   c.memory = memory;
   return c;
@@ -267,12 +266,12 @@ rollout::CollectorOptions collector_options(const Plan& o, int rank, const Leagu
 learners::TokenSource token_source(const std::string& folder, int view_radius, at::Device device) {
   const std::string tokenizer = folder + "/tokenizer_best.pth",
                     predictor = folder + "/mask_predictor_best.pth";
-  nets::FrozenTokenizer first = nets::frozen_tokenizer(files::load_state_dict(tokenizer), device, tokenizer);
+  nets::FrozenTokenizer first = nets::frozen_tokenizer(io::load_state_dict(tokenizer), device, tokenizer);
   nets::TokenReader reader(std::move(first),
-                           nets::frozen_mask_predictor(files::load_state_dict(predictor), device, predictor),
+                           nets::frozen_mask_predictor(io::load_state_dict(predictor), device, predictor),
                            folder);
-  if (reader.graph_floats() != encode::kGraphsFloats)
-    throw base::FileError(folder + ": made for graphs of another version: run pretrain again");
+  if (reader.graph_floats() != game::kGraphsFloats)
+    throw core::FileError(folder + ": made for graphs of another version: run pretrain again");
   return {std::move(reader), play::kBoardFloats,
           [view_radius](const at::Tensor& boards) { return rollout::board_graphs(view_radius, boards); }};
 }

@@ -6,44 +6,44 @@
 #include <algorithm>
 
 #include "session.hpp"
-#include "snake_ddp/agents/curriculum.hpp"
-#include "snake_ddp/base/host.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/train/plan.hpp"
+#include "snake_ddp/core/host.hpp"
+#include "snake_ddp/core/text.hpp"
+#include "snake_ddp/game/curriculum.hpp"
+#include "train/plan.hpp"
 
 namespace snake_ddp::train {
 namespace {
 
 int difficulty(const Plan& o, std::int64_t episode) {
-  return agents::difficulty_at(o.curriculum, std::clamp<std::int64_t>(episode, 1, o.max_episodes),
-                               o.max_episodes);
+  return game::difficulty_at(o.curriculum, std::clamp<std::int64_t>(episode, 1, o.max_episodes),
+                             o.max_episodes);
 }
 
 void report_first_update(Session& s) {
   if (s.reported.first_update || s.counters.updates == s.start.updates) return;
   s.reported.first_update = true;
   s.reporter->line(fmt::format("First update after {:.1f} s: {} in rank 0's {}", seconds_since(s.begin),
-                               base::counted(s.arena->count().replay_size, "transition"),
+                               core::counted(s.pipeline->count().replay_size, "transition"),
                                learns_from_rollouts(s.o) ? "rollout" : "replay"));
 }
 
 void report_ranks(Session& s) {
-  const std::vector<Pulse>& now = s.agreed.pulses;
+  const std::vector<RankStats>& now = s.agreed.rank_stats;
   Reported& last = s.reported;
-  const std::chrono::duration<double, std::micro> passed = s.agreed.at - last.pulses_at;
+  const std::chrono::duration<double, std::micro> passed = s.agreed.at - last.rank_stats_at;
   if (now.size() < 2 || passed.count() <= 0) return;
   std::vector<RankState> ranks;
   for (std::size_t rank = 0; rank < now.size(); ++rank) {
     RankState state{s.context.hosts()[rank], std::nullopt, static_cast<double>(now[rank].memory_mb)};
-    if (rank < last.pulses.size() && now[rank].waited_us >= 0) {
-      const auto waited = static_cast<double>(now[rank].waited_us - last.pulses[rank].waited_us);
+    if (rank < last.rank_stats.size() && now[rank].waited_us >= 0) {
+      const auto waited = static_cast<double>(now[rank].waited_us - last.rank_stats[rank].waited_us);
       state.own_work = std::clamp(1 - waited / passed.count(), 0.0, 1.0);
     }
     ranks.push_back(state);
   }
   s.reporter->ranks(ranks);
-  last.pulses = now;
-  last.pulses_at = s.agreed.at;
+  last.rank_stats = now;
+  last.rank_stats_at = s.agreed.at;
 }
 
 void report_pace(Session& s, const learners::UpdateStats* stats) {
@@ -56,9 +56,9 @@ void report_pace(Session& s, const learners::UpdateStats* stats) {
                   rate(s.counters.updates - last.updates),
                   all_reduce ? std::optional(all_reduce->mean_ms) : std::nullopt,
                   all_reduce ? std::optional(all_reduce->total_ms / 1000 / passed) : std::nullopt,
-                  base::resident_mb(),
+                  core::resident_mb(),
                   gpu_memory_mb(s.context.device())};
-  const ArenaCount count = s.arena->count();
+  const PipelineCount count = s.pipeline->count();
   const int level = s.o.mix.empty() ? difficulty(s.o, count.episodes_ended) : last.level;
   if (s.agreed.collected.env_steps > 0) s.reporter->collected(count.episodes_ended, s.agreed.collected);
   report_ranks(s);
@@ -98,9 +98,9 @@ void report(Session& s, const std::vector<rollout::Episode>& ended) {
     stats = s.stats.newest();
   }
   for (const rollout::Episode& e : ended) {
-    s.reported.level = agents::level_of(e.opponent);
+    s.reported.level = game::level_of(e.opponent);
     s.reporter->episode(e, s.o.mix.empty() ? difficulty(s.o, e.started) : s.reported.level,
-                        e.opponent == agents::Rival{agents::Opponent::kEvasion}, stats);
+                        e.opponent == game::Rival{game::Opponent::kEvasion}, stats);
   }
   if (s.reporter->due()) report_pace(s, stats);
 }

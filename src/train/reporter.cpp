@@ -1,13 +1,13 @@
-#include "snake_ddp/train/reporter.hpp"
+#include "train/reporter.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/host.hpp"
-#include "snake_ddp/base/text.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/host.hpp"
+#include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -22,7 +22,7 @@ class Reporter::Report {
   Report(Reporter& reporter, std::int64_t episode)
       : reporter_(reporter),
         episode_(episode),
-        line_(reporter.progress_.board_steps, episode, reporter.seconds() / 60, base::seconds_since_1970()) {}
+        line_(reporter.progress_.board_steps, episode, reporter.seconds() / 60, core::seconds_since_1970()) {}
   ~Report() { reporter_.metrics_.add(line_); }
   Report(const Report&) = delete;
   Report& operator=(const Report&) = delete;
@@ -40,7 +40,7 @@ class Reporter::Report {
  private:
   Reporter& reporter_;
   std::int64_t episode_;
-  files::MetricsLine line_;
+  io::MetricsLine line_;
 };
 
 Reporter::Reporter(const std::string& folder, const RunProgress& begin, const ReporterOptions& options)
@@ -66,7 +66,7 @@ void Reporter::try_to(bool& failing, const char* again, Write write) {
   try {
     write();
     if (std::exchange(failing, false)) console_.line(again);
-  } catch (const base::FileError& e) {
+  } catch (const core::FileError& e) {
     if (!std::exchange(failing, true)) console_.line(fmt::format("{} Training continues", e.what()));
   }
 }
@@ -78,8 +78,8 @@ void Reporter::push_points() {
 
 void Reporter::begin_files_anew() {
   log_.emplace(folder_ + "/train.log");
-  events_ = files::EventWriter(folder_);
-  metrics_ = files::MetricsWriter(folder_, progress_.board_steps);
+  events_ = io::EventWriter(folder_);
+  metrics_ = io::MetricsWriter(folder_, progress_.board_steps);
 }
 
 bool Reporter::due() const { return Clock::now() - last_pace_ >= std::chrono::seconds(1); }
@@ -143,7 +143,7 @@ void Reporter::pace(std::int64_t episode, const Pace& pace, const learners::Upda
       fmt::format("{} steps/s, {} updates/s", rate_text(pace.env_steps_per_s), rate_text(pace.updates_per_s));
   if (pace.allreduce_share.value_or(0) > 0)
     progress_.speed += fmt::format(", averaging {:.0f} %", 100 * *pace.allreduce_share);
-  progress_.speed += fmt::format(", {}, {:.0f} MB", base::counted(replay_size, "transition"), pace.memory_mb);
+  progress_.speed += fmt::format(", {}, {:.0f} MB", core::counted(replay_size, "transition"), pace.memory_mb);
   if (pace.gpu_memory_mb > 0) progress_.speed += fmt::format(" and {:.0f} MB on the GPU", pace.gpu_memory_mb);
   if (stats != nullptr) {
     progress_.critic_loss.add(stats->critic_loss);
@@ -164,13 +164,13 @@ void Reporter::evaluation(std::int64_t episode, const std::string& opponent, con
   best_evaluation_ = std::max(best_evaluation_, r.win_rate());
   progress_.evaluation = fmt::format("{:.1f} % [{:.1f}, {:.1f}], best {:.1f}{} %, {} against {}",
                                      100 * r.win_rate(), 100 * ci.low, 100 * ci.high, 100 * best_evaluation_,
-                                     target_text(progress_), base::counted(r.games, "game"), opponent);
+                                     target_text(progress_), core::counted(r.games, "game"), opponent);
   line(
       fmt::format("[Evaluation at episode {}] against {}: won {:.1f} % [{:.1f}, {:.1f}] of {}, score "
                   "{:.1f} : {:.1f}, "
                   "{:.1f} min since the start",
                   episode, opponent, 100 * r.win_rate(), 100 * ci.low, 100 * ci.high,
-                  base::counted(r.games, "game"), r.mean_a(), r.mean_b(), seconds() / 60));
+                  core::counted(r.games, "game"), r.mean_a(), r.mean_b(), seconds() / 60));
   {
     Report report(*this, episode);
     report.note("opponent", opponent);
@@ -223,12 +223,12 @@ void Reporter::league(const std::vector<LeagueMember>& members, const Judgement&
   line(fmt::format("[League at episode {}] Elo {:.0f} [{:.0f}, {:.0f}] above {}, won {:.1f} % of {}: {}{}",
                    judgement.episode, judgement.rating.elo, judgement.rating.low, judgement.rating.high,
                    name_of(members[0]), 100 * judgement.total.win_rate(),
-                   base::counted(judgement.total.games, "game"), list,
+                   core::counted(judgement.total.games, "game"), list,
                    judgement.entered ? fmt::format("; a copy joined as #{}", judgement.episode) : ""));
   progress_.elo.add(judgement.rating.elo);
   progress_.league =
       fmt::format("Elo {:.0f} [{:.0f}, {:.0f}], {}", judgement.rating.elo, judgement.rating.low,
-                  judgement.rating.high, base::counted(judgement.members, "member"));
+                  judgement.rating.high, core::counted(judgement.members, "member"));
   {
     Report report(*this, judgement.episode);
     report.note("elo_low", judgement.rating.low);
@@ -244,7 +244,7 @@ void Reporter::flush() {
   view_.end();
   if (const std::int64_t dropped = console_.dropped(); dropped > 0)
     try_to(log_failing_, "train.log is written again", [&] {
-      log_->line(fmt::format("{} {} dropped", base::counted(dropped, "console line"),
+      log_->line(fmt::format("{} {} dropped", core::counted(dropped, "console line"),
                              dropped == 1 ? "was" : "were"));
     });
   events_.flush();

@@ -1,4 +1,4 @@
-#include "snake_ddp/train/resume.hpp"
+#include "train/resume.hpp"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -16,24 +16,24 @@
 #include <sstream>
 #include <string_view>
 
+#include "io/atomic_file.hpp"
+#include "io/file_error.hpp"
+#include "io/folders.hpp"
+#include "io/json_text.hpp"
+#include "io/run_folder.hpp"
+#include "io/state_dict.hpp"
+#include "learners/learner.hpp"
 #include "periodic.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/files/run_folder.hpp"
-#include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/records/atomic_file.hpp"
-#include "snake_ddp/records/file_error.hpp"
-#include "snake_ddp/records/folders.hpp"
-#include "snake_ddp/records/json_text.hpp"
-#include "snake_ddp/train/averaging.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/text.hpp"
+#include "train/averaging.hpp"
 #include "weights.hpp"
 
 namespace snake_ddp::train {
 namespace {
 
 namespace fs = std::filesystem;
-using base::FileError;
+using core::FileError;
 using nets::under;
 using nlohmann::ordered_json;
 
@@ -41,11 +41,11 @@ using nlohmann::ordered_json;
 constexpr std::array kFixed = {"game_name", "algo", "obs", "hidden_size", "output_activation", "layer_norm"};
 
 nets::NamedTensors read_part(const std::string& folder, const std::string& name,
-                             const files::Manifest& manifest) {
-  const records::Seal* seal = manifest.find(name);
+                             const io::Manifest& manifest) {
+  const io::Seal* seal = manifest.find(name);
   if (seal == nullptr) throw FileError(fmt::format("{} does not list {}", folder, name));
   const std::string path = folder + "/" + name;
-  return files::read_state_dict(records::read_sealed(path, *seal), path);
+  return io::read_state_dict(io::read_sealed(path, *seal), path);
 }
 
 // A rank's replay in a checkpoint.
@@ -53,11 +53,11 @@ struct StoredRows {
   std::string path;
   std::int64_t rows, capacity, next, appended;
   bool fits;  // the learner's columns are these
-  std::unique_ptr<records::SealedReader> file;
+  std::unique_ptr<io::SealedReader> file;
 };
 
 StoredRows open_rows(const std::string& folder, int rank, const nets::NamedTensors& part,
-                     const files::Manifest& manifest, const replay::Buffer& replay) {
+                     const io::Manifest& manifest, const learners::Buffer& replay) {
   const std::string path = folder + "/" + replay_file(rank);
   const nets::StateReader there(part, path);
   const auto number = [&](const char* name) { return there.number<std::int64_t>(name); };
@@ -71,12 +71,12 @@ StoredRows open_rows(const std::string& folder, int rank, const nets::NamedTenso
   const nets::NamedTensors columns = under(part, "replay.columns.");
   s.fits = columns.size() == replay.columns().size();
   for (std::size_t c = 0; s.fits && c < columns.size(); ++c) {
-    const replay::Column& own = replay.columns()[c];
+    const learners::Column& own = replay.columns()[c];
     s.fits = columns[c].first == own.name && columns[c].second.scalar_type() == at::kLong &&
              at::equal(columns[c].second, at::tensor(own.shape, at::kLong));
   }
-  const records::Seal& seal = *manifest.find(replay_file(rank));
-  s.file = std::make_unique<records::SealedReader>(path, seal);
+  const io::Seal& seal = *manifest.find(replay_file(rank));
+  s.file = std::make_unique<io::SealedReader>(path, seal);
   const auto row_bytes = static_cast<std::uint64_t>(replay.row_floats()) * sizeof(float);
   const bool possible = s.rows >= 0 && s.rows <= s.capacity && s.next >= 0 && s.next < s.capacity &&
                         (s.rows == s.capacity || s.next == s.rows) &&
@@ -86,13 +86,13 @@ StoredRows open_rows(const std::string& folder, int rank, const nets::NamedTenso
 }
 
 // Whether rows refer to the previous row of their game. Such rows cannot be redistributed to other ranks.
-bool is_linked(const replay::Buffer& replay) {
+bool is_linked(const learners::Buffer& replay) {
   return std::any_of(replay.columns().begin(), replay.columns().end(),
-                     [](const replay::Column& column) { return column.name == "back"; });
+                     [](const learners::Column& column) { return column.name == "back"; });
 }
 
 // What happened to replay on another number of ranks.
-std::string dealt_text(const replay::Buffer& replay, bool rollouts, std::int64_t rows) {
+std::string dealt_text(const learners::Buffer& replay, bool rollouts, std::int64_t rows) {
   if (rollouts) return "each rank starts a new rollout";
   if (is_linked(replay)) return "replay starts empty: consecutive rows of a game cannot be redistributed";
   return rows > 0 ? "replay is redistributed" : "replay starts empty: the checkpoint has none";
@@ -100,7 +100,7 @@ std::string dealt_text(const replay::Buffer& replay, bool rollouts, std::int64_t
 
 // Rows of a checkpoint of another world size, in turn to every rank: row `n` counted over all parts, newest rows
 // aligned, goes to rank n modulo the world size.
-void deal_rows(std::vector<StoredRows>& parts, int rank, int world_size, replay::Buffer& replay) {
+void deal_rows(std::vector<StoredRows>& parts, int rank, int world_size, learners::Buffer& replay) {
   std::int64_t longest = 0;
   for (const StoredRows& p : parts) longest = std::max(longest, p.rows);
   std::vector<float> row(static_cast<std::size_t>(replay.row_floats()));
@@ -118,7 +118,7 @@ void deal_rows(std::vector<StoredRows>& parts, int rank, int world_size, replay:
 
 // Returns whether replay is restored row for row.
 bool fill_replay(std::vector<StoredRows>& parts, bool same_ranks, int rank, int world_size,
-                 replay::Buffer& replay) {
+                 learners::Buffer& replay) {
   const bool as_it_was = same_ranks && parts.size() == 1 && parts[0].capacity == replay.capacity();
   if (as_it_was) {
     const StoredRows& p = parts[0];
@@ -138,8 +138,8 @@ struct Taken {
   bool replay_as_it_was = false;          // row for row
 };
 
-Taken take(const std::string& folder, const files::Manifest& manifest, int rank, int world_size,
-           replay::Buffer& replay) {
+Taken take(const std::string& folder, const io::Manifest& manifest, int rank, int world_size,
+           learners::Buffer& replay) {
   Taken taken;
   replay.restart();
   if (rank == 0) taken.shared = read_part(folder, kSharedFile, manifest);
@@ -171,7 +171,7 @@ void check_fixed(const ordered_json& before, const ordered_json& now, const std:
   if (now.value("mirror_symmetric", false) && !before.value("mirror_symmetric", false))
     differences.emplace_back("--mirror_symmetric (the run: without)");
   if (!differences.empty()) {
-    throw base::UsageError(
+    throw core::UsageError(
         fmt::format("{} cannot continue with {}: its checkpoints hold different networks. Use "
                     "the run's own values, or start a new run with --resume never",
                     run, fmt::join(differences, ", ")));
@@ -189,7 +189,7 @@ std::string changes(const ordered_json& before, const ordered_json& now) {
 
 struct Found {
   std::string folder;
-  files::Manifest manifest;  // empty if this rank does not see the folder
+  io::Manifest manifest;  // empty if this rank does not see the folder
   Taken taken;
 };
 
@@ -241,7 +241,7 @@ std::string nothing_whole(const std::string& run, const std::vector<std::string>
       set_aside.empty()
           ? "none"
           : fmt::format("{}; once repaired, resume from one of them by name: --resume {}",
-                        fmt::join(set_aside, ", "), files::checkpoint_folder(run, set_aside.front())));
+                        fmt::join(set_aside, ", "), io::checkpoint_folder(run, set_aside.front())));
 }
 
 // For a checkpoint that is not damaged, but that some rank cannot use.
@@ -253,7 +253,7 @@ FileError cannot_go_on(const std::string& folder, const std::string& why, const 
       older.empty() ? "" : ", or resume from the previous one with --resume " + older));
 }
 
-void check_owner(const files::Manifest& manifest, const std::string& identity, const std::string& folder) {
+void check_owner(const io::Manifest& manifest, const std::string& identity, const std::string& folder) {
   if (identity.empty() || manifest.run == identity) return;
   throw FileError(fmt::format(
       "{} is a checkpoint of another run ({}; this one is {}). Move it elsewhere; --load_model starts "
@@ -262,28 +262,28 @@ void check_owner(const files::Manifest& manifest, const std::string& identity, c
 }
 
 // The named checkpoint, or the newest that is complete for every rank.
-Found newest_whole(const Origin& origin, const running::Access& access, const RunState& state,
+Found newest_whole(const Origin& origin, const dist::Access& access, const RunState& state,
                    const ordered_json& settings, dist::DistContext& context,
                    std::vector<std::string>& lines) {
   const std::string& run = origin.place.run;
   const bool named = !origin.place.checkpoint.empty();
   std::string listed;
-  if (context.is_main() && !named) listed = fmt::format("{}", fmt::join(files::checkpoints_of(run), " "));
+  if (context.is_main() && !named) listed = fmt::format("{}", fmt::join(io::checkpoints_of(run), " "));
   std::istringstream list(context.broadcast_text(listed, context.deadline()));
   const std::vector<std::int64_t> steps{std::istream_iterator<std::int64_t>(list), {}};
   std::vector<std::string> folders, reasons;
-  if (named) folders.push_back(files::checkpoint_folder(run, origin.place.checkpoint));
-  for (const std::int64_t step : steps) folders.push_back(files::checkpoint_folder(run, step));
+  if (named) folders.push_back(io::checkpoint_folder(run, origin.place.checkpoint));
+  for (const std::int64_t step : steps) folders.push_back(io::checkpoint_folder(run, step));
   for (std::size_t i = 0; i < folders.size(); ++i) {
     Found found{folders[i], {}, {}};
     Failure failure{false, access.unreadable};
     if (access.sees) {
       try {
-        found.manifest = files::read_manifest(found.folder);
+        found.manifest = io::read_manifest(found.folder);
         check_owner(found.manifest, origin.identity, found.folder);
         check_fixed(found.manifest.settings, settings, run);
         found.taken = take(found.folder, found.manifest, context.rank(), context.size(), state.replay);
-      } catch (const records::DamagedFile& e) {
+      } catch (const io::DamagedFile& e) {
         failure = {true, e.what()};
       } catch (const FileError& e) {
         failure = {false, e.what()};
@@ -294,19 +294,19 @@ Found newest_whole(const Origin& origin, const running::Access& access, const Ru
     if (!all.damage) throw cannot_go_on(found.folder, all.why, i + 1 < folders.size() ? folders[i + 1] : "");
     if (named) throw FileError(fmt::format("{} is damaged: {}", found.folder, all.why));
     if (context.is_main()) {
-      const std::string aside = files::set_aside(run, steps[i]);
+      const std::string aside = io::set_aside(run, steps[i]);
       lines.push_back(fmt::format("Checkpoint step {} is damaged: {}{}", steps[i], all.why,
                                   aside.empty() ? "" : "; it is now " + aside));
     }
     reasons.push_back(all.why);
   }
   std::string refusal;
-  if (context.is_main()) refusal = nothing_whole(run, reasons, files::damaged_checkpoints_of(run));
+  if (context.is_main()) refusal = nothing_whole(run, reasons, io::damaged_checkpoints_of(run));
   throw FileError(context.broadcast_text(refusal, context.deadline()));
 }
 
 // Intervals of another length, and of jobs that the run did not have, are counted from the checkpoint on.
-Counters recounted(Counters counters, const files::Manifest& then, const ordered_json& now) {
+Counters recounted(Counters counters, const io::Manifest& then, const ordered_json& now) {
   for (const Job& job : jobs()) {
     const auto length = now.at(job.interval).get<std::int64_t>();
     if (then.settings.contains(job.interval) && then.settings[job.interval] == length) continue;
@@ -346,11 +346,11 @@ Games share(const Found& found, const RunState& state, const ordered_json& setti
                          at::scalar_tensor(settings["epsilon"].get<double>(), at::kDouble));
     const Counters then = counters_from(under(found.taken.shared, "counters."), "the checkpoint");
     nets::add_under(small, "counters.", to_state(recounted(then, found.manifest, settings)));
-    counters = files::state_dict_bytes(small);
+    counters = io::state_dict_bytes(small);
   });
   share_weights(state.learner, context);
-  const nets::NamedTensors small = files::read_state_dict(
-      context.broadcast_text(counters, context.deadline()), "the checkpoint's counters");
+  const nets::NamedTensors small =
+      io::read_state_dict(context.broadcast_text(counters, context.deadline()), "the checkpoint's counters");
   state.counters = counters_from(under(small, "counters."), "the checkpoint");
   // A run that had no league, or whose mix has none now, starts with a fresh one.
   const nets::NamedTensors league = under(small, "league.");
@@ -376,10 +376,10 @@ bool restore_boards(const Found& found, const Games& games, rollout::Collector& 
 }
 
 // Makes the named checkpoint the newest one, for the next start.
-void take_up(const Place& place, std::int64_t step, dist::DistContext& context,
+void take_up(const RunLocation& place, std::int64_t step, dist::DistContext& context,
              std::vector<std::string>& lines) {
   on_main(context, [&] {
-    const std::vector<std::string> left = files::take_up(place.run, place.checkpoint, step);
+    const std::vector<std::string> left = io::take_up(place.run, place.checkpoint, step);
     if (!left.empty())
       lines.push_back(fmt::format("Set aside, no longer used as checkpoints: {}", fmt::join(left, ", ")));
   });
@@ -443,9 +443,9 @@ std::string why_over(const Counters& n, const ordered_json& now, const ordered_j
 // Throws  SystemError if it cannot be read.
 std::optional<ordered_json> try_config_of(const std::string& run) {
   try {
-    const ordered_json config = records::parse_ordered_json(records::read_file(run + "/config.json"));
+    const ordered_json config = io::parse_ordered_json(io::read_file(run + "/config.json"));
     if (config.is_object()) return config;
-  } catch (const records::SystemError& e) {
+  } catch (const io::SystemError& e) {
     if (e.is_missing()) return ordered_json::object();
     throw;
   } catch (const FileError&) {  // not JSON
@@ -473,11 +473,11 @@ bool was_launched_by(const Launch& launch, bool with_job, const std::string& run
 }
 
 bool has_checkpoints(const std::string& run) {
-  return !files::checkpoints_of(run).empty() || !files::damaged_checkpoints_of(run).empty();
+  return !io::checkpoints_of(run).empty() || !io::damaged_checkpoints_of(run).empty();
 }
 
 // Whether this user has no access to a folder, as opposed to one that cannot be read just now.
-bool is_foreign(const records::SystemError& e) {
+bool is_foreign(const io::SystemError& e) {
   return e.number == EACCES || e.number == EPERM || e.number == ELOOP || e.number == EISDIR;
 }
 
@@ -498,11 +498,11 @@ std::string learner_of(const std::string& run) {
 // The run with this learner that this launch began, or the newest one if runs cannot be distinguished; empty for a new one.
 std::string run_meant(const TrainOptions& o, const Launch& launch, bool asked,
                       std::vector<std::string>& lines) {
-  const std::vector<std::string> runs = files::run_folders(o.runs_dir, o.game_name);
-  const auto look_into = [&](const std::string& run, const auto& question) {
+  const std::vector<std::string> runs = io::run_folders(o.runs_dir, o.game_name);
+  const auto look_into = [&](const std::string& run, const auto& task) {
     try {
-      return question(run);
-    } catch (const records::SystemError& e) {
+      return task(run);
+    } catch (const io::SystemError& e) {
       if (!is_foreign(e)) throw;
       const std::string line = fmt::format("Skipped {}: {}", run, e.what());
       if ((asked || launch.restarts > 0) && std::find(lines.begin(), lines.end(), line) == lines.end())
@@ -511,8 +511,8 @@ std::string run_meant(const TrainOptions& o, const Launch& launch, bool asked,
     }
   };
   std::vector<std::string> passed_over;
-  const auto could_be_meant = [&](const std::string& run, const auto& question) {
-    if (!look_into(run, question) || !look_into(run, has_checkpoints)) return false;
+  const auto could_be_meant = [&](const std::string& run, const auto& task) {
+    if (!look_into(run, task) || !look_into(run, has_checkpoints)) return false;
     const std::string learner = learner_of(run);
     if (learner.empty() || learner == o.algo) return true;
     passed_over.push_back(escaped(fmt::format("{} ({})", fs::path(run).filename().string(), learner)));
@@ -565,7 +565,7 @@ Origin chosen(const TrainOptions& o, const Launch& launch) {
       const bool restarted = launch.restarts > 0;
       std::error_code unknown;
       const bool is_there =
-          fs::status(files::checkpoint_folder(run, checkpoint), unknown).type() != fs::file_type::not_found;
+          fs::status(io::checkpoint_folder(run, checkpoint), unknown).type() != fs::file_type::not_found;
       if (was_launched_by(launch, launch.agents.empty() && restarted, run) || (restarted && !is_there)) {
         origin.lines.push_back(
             fmt::format("{} was already resumed by an earlier start of this launch", checkpoint));
@@ -577,11 +577,11 @@ Origin chosen(const TrainOptions& o, const Launch& launch) {
     }
   } else if (o.resume != "never" && (asked || !launch.agents.empty())) {
     run = run_meant(o, launch, asked, origin.lines);
-    if (!run.empty() && files::checkpoints_of(run).empty())
-      throw FileError(nothing_whole(run, {}, files::damaged_checkpoints_of(run)));
+    if (!run.empty() && io::checkpoints_of(run).empty())
+      throw FileError(nothing_whole(run, {}, io::damaged_checkpoints_of(run)));
   }
   if (run.empty()) return origin;
-  run = records::absolute_path(run);
+  run = io::absolute_path(run);
   const ordered_json config = config_of(run);
   if (const ordered_json known = about(config); known.contains("id") && known["id"].is_string())
     origin.identity = known["id"].get<std::string>();
@@ -614,8 +614,8 @@ bool names_a_folder(const std::string& resume) {
   return !resume.empty() && resume != "auto" && resume != "never";
 }
 
-Place place_of(const std::string& path) {
-  fs::path folder = records::absolute_path(path);
+RunLocation place_of(const std::string& path) {
+  fs::path folder = io::absolute_path(path);
   if (!folder.has_filename()) folder = folder.parent_path();
   if (folder.parent_path().filename() != "checkpoints") return {folder.string(), {}};
   return {folder.parent_path().parent_path().string(), folder.filename().string()};
@@ -623,13 +623,13 @@ Place place_of(const std::string& path) {
 
 std::vector<std::string> unknown_settings(const ordered_json& config) {
   TrainOptions options;
-  const config::Fields known = fields(options);
+  const io::Fields known = fields(options);
   std::vector<std::string> unknown;
   for (const auto& [key, value] : config.items()) {
     std::string name = key;
     std::replace(name.begin(), name.end(), '-', '_');
-    if (name != "run" && std::none_of(known.begin(), known.end(),
-                                      [&](const config::Field& field) { return field.name == name; }))
+    if (name != "run" &&
+        std::none_of(known.begin(), known.end(), [&](const io::Field& field) { return field.name == name; }))
       unknown.push_back(key);
   }
   return unknown;
@@ -652,7 +652,7 @@ Origin origin_of(const TrainOptions& o, const Launch& launch, dist::DistContext&
   return origin;
 }
 
-Resumed resume_from(const Origin& origin, const running::Access& access, const RunState& state,
+Resumed resume_from(const Origin& origin, const dist::Access& access, const RunState& state,
                     const ordered_json& settings, std::int64_t votes_every, dist::DistContext& context) {
   std::vector<std::string> lines;
   const Found found = newest_whole(origin, access, state, settings, context, lines);
@@ -712,15 +712,15 @@ Resumed resume_from(const Origin& origin, const running::Access& access, const R
   if (!context.is_main()) return resumed;
   lines.push_back(fmt::format("Resumed from checkpoint step {}: episode {}, {}, {} in {}",
                               found.manifest.step, found.manifest.episode,
-                              base::counted(found.manifest.updates, "update"),
-                              base::counted(rows, "transition"), rollouts ? "a rollout" : "replay"));
+                              core::counted(found.manifest.updates, "update"),
+                              core::counted(rows, "transition"), rollouts ? "a rollout" : "replay"));
   if (found.manifest.world_size != context.size()) {
     lines.push_back(fmt::format("Changed: {} -> {}; {}", found.manifest.world_size,
-                                base::counted(context.size(), "rank"),
+                                core::counted(context.size(), "rank"),
                                 dealt_text(state.replay, rollouts, rows)));
   }
   if (fresh > 0)
-    lines.push_back("Changed: " + base::counted(fresh, "rank") +
+    lines.push_back("Changed: " + core::counted(fresh, "rank") +
                     (fresh == 1 ? " starts new games" : " start new games"));
   if (const std::string list = changes(found.manifest.settings, settings); !list.empty())
     lines.push_back("Changed: " + list);

@@ -8,24 +8,24 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "snake_ddp/base/bf16.hpp"
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/hash.hpp"
-#include "snake_ddp/base/printable.hpp"
-#include "snake_ddp/base/text.hpp"
-#include "snake_ddp/dist/gpus.hpp"
-#include "snake_ddp/dist/self_launch.hpp"
-#include "snake_ddp/encode/mirror.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/learners/with_tokens.hpp"
-#include "snake_ddp/nets/precision.hpp"
-#include "snake_ddp/records/folders.hpp"
-#include "snake_ddp/running/build.hpp"
-#include "snake_ddp/running/signals.hpp"
-#include "snake_ddp/train/plan.hpp"
-#include "snake_ddp/train/resume.hpp"
+#include "dist/build.hpp"
+#include "dist/gpus.hpp"
+#include "dist/self_launch.hpp"
+#include "dist/signals.hpp"
+#include "io/folders.hpp"
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
+#include "learners/with_tokens.hpp"
+#include "nets/precision.hpp"
+#include "snake_ddp/core/bf16.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/hash.hpp"
+#include "snake_ddp/core/printable.hpp"
+#include "snake_ddp/core/text.hpp"
+#include "snake_ddp/game/mirror.hpp"
+#include "train/plan.hpp"
+#include "train/resume.hpp"
 #include "weights.hpp"
 
 namespace snake_ddp::train {
@@ -35,26 +35,26 @@ namespace {
 nlohmann::ordered_json agreed_settings(const TrainOptions& o, dist::DistContext& context) {
   TrainOptions shared = o;
   shared.local_rank = 0;  // the one setting that differs by rank
-  nlohmann::ordered_json settings = config::to_json(fields(shared));
-  running::check_settings(settings, context);
+  nlohmann::ordered_json settings = io::to_json(fields(shared));
+  dist::check_settings(settings, context);
   return settings;
 }
 
 Machine machine_of(dist::DistContext& context) {
-  const bool own_bf16 = base::fastest_bf16() != base::Bf16By::kFloats;
+  const bool own_bf16 = core::fastest_bf16() != core::Bf16By::kFloats;
   const std::vector<std::string> all = context.gather(own_bf16 ? "bf16" : "", context.deadline());
   return {context.device(), context.backend(), std::find(all.begin(), all.end(), "") == all.end()};
 }
 
 std::unique_ptr<learners::Learner> new_learner(const Plan& o, const dist::DistContext& context) {
-  at::set_num_threads(running::threads(o.threads, context));
+  at::set_num_threads(dist::threads(o.threads, context));
   nets::set_product_precision(o.precision);
   const learners::LearnerOptions options = learner_options(o, context.device());
   if (o.tokens.empty()) return learners::make_learner(options);
   // Each transition of replay has a board of its own, and its next board is another one's own unless the game ended there.
   const std::int64_t boards = replay_capacity(o) / 8 * 9 + 2 * o.num_envs * (o.n_step + 1);
   return learners::make_learner_with_tokens(
-      options, token_source(o.tokens, o.sight.view_radius, context.device()), boards);
+      options, token_source(o.tokens, o.obs_spec.view_radius, context.device()), boards);
 }
 
 at::Device boards_on(const Plan& o, const dist::DistContext& context) {
@@ -69,7 +69,7 @@ rollout::Rollout* new_rollout(Session& s) {
                             rollout::seats_of(c.rivals, c.num_envs), boards_on(s.o, s.context));
 }
 
-rollout::CollectorOptions watched(rollout::CollectorOptions options, std::optional<Recorder>& recorder) {
+rollout::CollectorOptions watched(rollout::CollectorOptions options, std::optional<GameLogger>& recorder) {
   options.watch = [&recorder](const auto&... what) {
     if (recorder) recorder->see(what...);
   };
@@ -98,34 +98,34 @@ std::optional<c10::cuda::CUDAStreamGuard> own_stream(at::Device device) {
 #endif
 
 std::string settings_line(const Session& s) {
-  return fmt::format("Settings: {:016x}", base::add_to_hash(base::kHashStart, s.settings.dump()));
+  return fmt::format("Settings: {:016x}", core::add_to_hash(core::kHashStart, s.settings.dump()));
 }
 
-void begin_arena(Session& s, std::vector<std::string>& lines) {
+void begin_pipeline(Session& s, std::vector<std::string>& lines) {
   const at::Device device = s.context.device();
-  MakeRecording record;
+  MakeDeviceGraph record;
   if (s.o.records_updates && device.is_cuda()) {
     record = cuda_graphs(device);
   } else if (s.o.records_updates) {
     lines.push_back("No CUDA graph: the learner is on the CPU");
   }
   s.replay.set_draws(s.counters.updates);
-  s.arena.emplace(ArenaParts{s.o, static_cast<std::uint64_t>(s.o.seed + s.context.rank()), *s.learner,
-                             s.collector, s.replay, s.rollout ? &*s.rollout : nullptr, device, record});
+  s.pipeline.emplace(PipelineParts{s.o, static_cast<std::uint64_t>(s.o.seed + s.context.rank()), *s.learner,
+                                   s.collector, s.replay, s.rollout ? &*s.rollout : nullptr, device, record});
 }
 
 // Claims the run's folder, or makes a new one. Returns on rank 0 what to report.
 std::vector<std::string> open_folder(Session& s, const Origin& origin, const Launch& launch) {
   const bool main = s.context.is_main();
-  if (main) s.keeper.emplace(s.o, origin.place.run, s.settings, launch, s.context, origin.identity);
-  s.folder = main ? records::absolute_path(s.keeper->folder()) : "";
+  if (main) s.writer.emplace(s.o, origin.place.run, s.settings, launch, s.context, origin.identity);
+  s.folder = main ? io::absolute_path(s.writer->folder()) : "";
   s.folder = s.context.broadcast_text(s.folder, s.context.deadline());
-  s.access = running::access_to(s.folder, s.context);
+  s.access = dist::access_to(s.folder, s.context);
   s.checkpoints.emplace(Checkpoints::Plan{s.folder, s.context.rank(), s.context.size(), s.access.sees,
                                           s.o.keeps_replay, static_cast<int>(s.o.keep_checkpoints),
-                                          running::version_text(), s.settings,
-                                          main ? s.keeper->identity() : ""});
-  const std::string blind = running::blind_ranks(s.access.sees, s.context);
+                                          dist::version_text(), s.settings,
+                                          main ? s.writer->identity() : ""});
+  const std::string blind = dist::blind_ranks(s.access.sees, s.context);
   if (blind.empty()) return {};
   return {
       fmt::format("Rank(s) {} cannot see the run folder: their boards and replay are not in "
@@ -154,11 +154,11 @@ void open_rank_log(Session& s) {
   const std::string path = fmt::format("{}/train.rank{}.log", s.folder, s.context.rank());
   try {
     s.rank_log.emplace(path);
-  } catch (const base::FileError&) {  // a folder that this rank may only read
+  } catch (const core::FileError&) {  // a folder that this rank may only read
     return;
   }
-  running::log_the_end(path);
-  s.note(fmt::format("{}: rank {} of {} on {}, {}, process {}", running::version_text(), s.context.rank(),
+  dist::log_the_end(path);
+  s.note(fmt::format("{}: rank {} of {} on {}, {}, process {}", dist::version_text(), s.context.rank(),
                      s.context.size(), s.context.hosts()[static_cast<std::size_t>(s.context.rank())],
                      s.context.device().str(), getpid()));
   s.note(settings_line(s));
@@ -168,10 +168,10 @@ void open_rank_log(Session& s) {
 // On rank 0: config.json, the reports, game logs.
 void open_reports(Session& s, std::vector<std::string> lines) {
   if (s.resumed_at >= 0) {
-    files::discard_unfinished(s.folder);  // room for what follows
-    files::mark_resumable(s.folder, false);
+    io::discard_unfinished(s.folder);  // room for what follows
+    io::mark_resumable(s.folder, false);
   }
-  const std::string failure = s.keeper->write_settings();
+  const std::string failure = s.writer->write_settings();
   if (!failure.empty()) lines.push_back(failure);
   RunProgress progress;
   progress.episode = s.collector.episodes_ended();
@@ -183,45 +183,45 @@ void open_reports(Session& s, std::vector<std::string> lines) {
   progress.max_seconds = s.o.max_minutes * 60;
   progress.target_win_rate = s.o.target_win_rate;
   progress.title = fmt::format(
-      "{}: {}, {} on {}", base::as_plain(std::filesystem::path(s.folder).filename().string()), s.o.algo,
-      base::counted(s.context.size(), "rank"), s.context.device().is_cpu() ? "CPU" : "GPU");
+      "{}: {}, {} on {}", core::as_plain(std::filesystem::path(s.folder).filename().string()), s.o.algo,
+      core::counted(s.context.size(), "rank"), s.context.device().is_cpu() ? "CPU" : "GPU");
   const auto doing = [&s] {
     const dist::Watchdog::Activity now = s.watchdog.activity();
     return Doing{now.what, std::chrono::duration<double>(now.since).count()};
   };
   s.reporter.emplace(s.folder, progress, ReporterOptions{s.o.log_every_episode, doing});
-  running::log_the_end(s.folder + "/train.log");
+  dist::log_the_end(s.folder + "/train.log");
   if (s.o.record_interval > 0) s.recorder.emplace(s.folder + "/games", s.o, s.collector);
-  s.reporter->line(fmt::format("{}: {}", running::version_text(), running::ranks_text(s.context)));
+  s.reporter->line(fmt::format("{}: {}", dist::version_text(), dist::ranks_text(s.context)));
   if (s.context.shares_gpus()) s.reporter->line(dist::kSharedGpus);
 #ifdef SD_HAVE_CUDA
   if (s.o.device == "auto" && dist::visible_gpus() == 0)
     s.reporter->line("On the CPU: " + dist::why_on_cpu());
 #endif
-  s.reporter->line("Run folder: " + base::as_plain(s.keeper->folder()));
+  s.reporter->line("Run folder: " + core::as_plain(s.writer->folder()));
   s.reporter->line(settings_line(s));
   if (!s.choices.empty()) s.reporter->line("Chosen for this machine: " + s.choices);
   if (const std::string boards = boards_text(s.o); !boards.empty())
-    s.reporter->line("Boards of each rank: " + base::as_plain(boards));
+    s.reporter->line("Boards of each rank: " + core::as_plain(boards));
   for (const std::string& line : lines) s.reporter->line(line);
-  s.keeper->has_begun();
+  s.writer->has_begun();
 }
 
 void tell_over(const Session& s, const std::vector<std::string>& lines) {
-  if (!s.keeper) return;
+  if (!s.writer) return;
   std::string text;
   for (const std::string& line : lines) text += line + "\n";
-  base::print_result(fmt::format("{}Run folder: {}\nNothing to do, the run is finished: {}\n", text,
-                                 s.keeper->folder(), s.over));
+  core::print_result(fmt::format("{}Run folder: {}\nNothing to do, the run is finished: {}\n", text,
+                                 s.writer->folder(), s.over));
 }
 
 // Returns why actor and critic could not be saved; empty if they are.
 std::string save_at_end(Session& s, std::int64_t episode) {
   try {
     mend_folder(s);
-    s.keeper->save(*s.learner, std::to_string(s.o.model_episode + episode));
+    s.writer->save(*s.learner, std::to_string(s.o.model_episode + episode));
     return {};
-  } catch (const base::FileError& e) {
+  } catch (const core::FileError& e) {
     return fmt::format("actor and critic are not saved: {}", e.what());
   }
 }
@@ -237,7 +237,7 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
     : world(world_of),
       watch(watch_of),
       ranks(world, {options.dist_backend, options.device, options.join_timeout, options.dist_timeout,
-                    running::build_text(), patience}),
+                    dist::build_text(), patience}),
       all_settings(chosen(options, machine_of(context))),
       o(all_settings),
       choices(choices_text(options, all_settings)),
@@ -247,7 +247,7 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
       stream(own_stream(context.device())),
 #endif
       learner(new_learner(o, context)),
-      replay(rollout::with_boards(learner->columns(), o.sight), replay_capacity(o), boards_on(o, context)),
+      replay(rollout::with_boards(learner->columns(), o.obs_spec), replay_capacity(o), boards_on(o, context)),
       files(o, boards_on(o, context)),
       league(league_options(o, &files, boards_on(o, context))),
       collector(
@@ -280,14 +280,14 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
   jobs = schedule(*this);
   // As at the last vote.
   collector.deal(rivals_of(o, context.rank(), league, counters.steps / votes_every * votes_every));
-  begin_arena(*this, lines);
+  begin_pipeline(*this, lines);
   // A rank that cannot begin has failed by now. Only then is a new run's folder made, or an old one's written to.
   context.barrier("the beginning", context.deadline());
   if (!resumes) add(open_folder(*this, origin, launch));
-  if (keeper) open_reports(*this, lines);
+  if (writer) open_reports(*this, lines);
   open_rank_log(*this);
   start = counters;
-  appended_before = arena->count().replay_appended;
+  appended_before = pipeline->count().replay_appended;
   reported.steps = counters.steps;
   reported.updates = counters.updates;
 }
@@ -296,44 +296,44 @@ void Session::note(const std::string& line) {
   if (!rank_log) return;
   try {
     rank_log->line(line);
-  } catch (const base::FileError&) {  // the disk is full: training goes on without it, as on rank 0
+  } catch (const core::FileError&) {  // the disk is full: training goes on without it, as on rank 0
     rank_log.reset();
   }
 }
 
-base::ExitCode end(Session& s) {
+core::ExitCode end(Session& s) {
   const bool stopped = s.agreed.stop > 0 && !s.agreed.is_finished;
-  const std::int64_t episode = s.arena->count().episodes_ended;
+  const std::int64_t episode = s.pipeline->count().episodes_ended;
   if (s.o.check_consistency > 0)
     s.context.check_same("weights at the end", state_hash(*s.learner), s.context.deadline());
   const bool resumable = stopped && s.o.checkpoint_interval > 0;
   // Before everything else: a full disk may have room for this, and nothing else is worth as much.
   const std::string no_checkpoint = write_last_checkpoint(s);
   s.note(fmt::format("{} at step {} after {}, {}", stopped ? "Stopped by a signal" : "Finished",
-                     s.counters.steps, base::counted(s.counters.updates, "update"),
-                     base::counted(episode, "episode")));
-  if (s.keeper && resumable && no_checkpoint.empty()) files::mark_resumable(s.folder, true);
-  const std::string unsaved = s.keeper ? save_at_end(s, episode) : "";
+                     s.counters.steps, core::counted(s.counters.updates, "update"),
+                     core::counted(episode, "episode")));
+  if (s.writer && resumable && no_checkpoint.empty()) io::mark_resumable(s.folder, true);
+  const std::string unsaved = s.writer ? save_at_end(s, episode) : "";
   if (!no_checkpoint.empty())
-    throw base::FileError(
+    throw core::FileError(
         fmt::format("no final checkpoint: {}{}", no_checkpoint, unsaved.empty() ? "" : "; " + unsaved));
   // A checkpoint holds them, too; a run that is done or keeps none has nothing else to show.
   if (!unsaved.empty() && !resumable)
-    throw base::FileError(unsaved +
+    throw core::FileError(unsaved +
                           (s.o.checkpoint_interval > 0 ? " --resume " + s.folder + " saves them" : ""));
-  if (s.keeper) {
+  if (s.writer) {
     const std::string saved =
-        unsaved.empty() ? "actor and critic are saved in " + s.keeper->folder() : unsaved;
+        unsaved.empty() ? "actor and critic are saved in " + s.writer->folder() : unsaved;
     const char* how_on = resumable
                              ? "; --resume with this folder continues from here"
                              : "; without checkpoints (--checkpoint_interval 0) the run cannot be resumed";
     s.reporter->line(stopped ? fmt::format("Stopped by a signal at episode {}; {}{}", episode, saved, how_on)
                              : fmt::format("Training completed! {}, {}, {} in {:.1f} min",
-                                           base::counted(episode, "episode"),
-                                           base::counted(s.counters.board_steps, "step"),
-                                           base::counted(s.counters.updates, "update"), s.seconds() / 60));
+                                           core::counted(episode, "episode"),
+                                           core::counted(s.counters.board_steps, "step"),
+                                           core::counted(s.counters.updates, "update"), s.seconds() / 60));
   }
-  const std::string line = fingerprint_line(*s.learner, s.collector, s.arena->last_batch(), s.context);
+  const std::string line = fingerprint_line(*s.learner, s.collector, s.pipeline->last_batch(), s.context);
   if (s.reporter) {
     s.reporter->line(line);
     if (s.agreed.collected.env_steps > 0) s.reporter->collected(episode, s.agreed.collected);
@@ -341,8 +341,8 @@ base::ExitCode end(Session& s) {
   }
   s.watchdog.tick("leaving");
   s.context.barrier("end of training", s.context.deadline());
-  if (!stopped) return base::kExitDone;
-  return dist::exit_code_after_stop(resumable ? base::kExitResumable : base::kExitFile);
+  if (!stopped) return core::kExitDone;
+  return dist::exit_code_after_stop(resumable ? core::kExitResumable : core::kExitFile);
 }
 
 }  // namespace snake_ddp::train

@@ -13,23 +13,23 @@
 #include <string>
 #include <vector>
 
-#include "arena.hpp"
-#include "keeper.hpp"
+#include "dist/ranks.hpp"
+#include "dist/shared_folder.hpp"
+#include "io/log_file.hpp"
 #include "late_stats.hpp"
 #include "periodic.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/records/log_file.hpp"
-#include "snake_ddp/running/folder.hpp"
-#include "snake_ddp/running/ranks.hpp"
-#include "snake_ddp/train/averaging.hpp"
-#include "snake_ddp/train/checkpoints.hpp"
-#include "snake_ddp/train/file_teams.hpp"
-#include "snake_ddp/train/league.hpp"
-#include "snake_ddp/train/loop.hpp"
-#include "snake_ddp/train/plan.hpp"
-#include "snake_ddp/train/recorder.hpp"
-#include "snake_ddp/train/reporter.hpp"
+#include "pipeline.hpp"
+#include "run_writer.hpp"
+#include "snake_ddp/core/error.hpp"
 #include "span_timer.hpp"
+#include "train/averaging.hpp"
+#include "train/checkpoints.hpp"
+#include "train/file_teams.hpp"
+#include "train/game_logger.hpp"
+#include "train/league.hpp"
+#include "train/loop.hpp"
+#include "train/plan.hpp"
+#include "train/reporter.hpp"
 
 namespace snake_ddp::train {
 
@@ -43,8 +43,8 @@ struct Reported {
   int level = 0;  // of the last opponent
   Clock::time_point at = Clock::now();
   std::int64_t steps = 0, updates = 0;
-  std::vector<Pulse> pulses;  // of the vote before it
-  Clock::time_point pulses_at{};
+  std::vector<RankStats> rank_stats;  // of the vote before it
+  Clock::time_point rank_stats_at{};
 };
 
 struct Session {
@@ -65,7 +65,7 @@ struct Session {
 
   const dist::World world;
   const Watch watch;
-  running::Ranks ranks;
+  dist::Ranks ranks;
   dist::DistContext& context = ranks.context;
   dist::Watchdog& watchdog = ranks.watchdog;
   const TrainOptions all_settings;  // with what was chosen
@@ -79,24 +79,24 @@ struct Session {
   const std::optional<c10::cuda::CUDAStreamGuard> stream;
 #endif
   const std::unique_ptr<learners::Learner> learner;
-  replay::Buffer replay;
+  learners::Buffer replay;
   std::optional<rollout::Rollout> rollout;  // of learners that have one, where the boards are
-  std::optional<Recorder> recorder;         // rank 0's
+  std::optional<GameLogger> recorder;       // rank 0's
   const FileTeams files;
   League league;
   rollout::Collector collector;
   Counters counters;
-  std::optional<Arena> arena;
+  std::optional<Pipeline> pipeline;
   Reported reported;
   SpanTimer all_reduce;
   const std::unique_ptr<Averaging> averaging;
   LateStats stats;
 
   std::string folder;  // rank 0 writes it, all ranks know it
-  running::Access access;
-  std::optional<Keeper> keeper;              // rank 0's
-  std::optional<Reporter> reporter;          // rank 0's
-  std::optional<records::LogFile> rank_log;  // of every other rank
+  dist::Access access;
+  std::optional<RunWriter> writer;      // rank 0's
+  std::optional<Reporter> reporter;     // rank 0's
+  std::optional<io::LogFile> rank_log;  // of every other rank
   std::optional<Checkpoints> checkpoints;
   std::int64_t resumed_at = -1;  // step of the checkpoint
   std::string over;              // why there is nothing left to do: the run that is resumed is finished
@@ -106,7 +106,7 @@ struct Session {
   Clock::time_point begin = Clock::now();
   Collected collected;  // of this rank, except what is counted elsewhere
   std::vector<Scheduled> jobs;
-  Pulse pulse;  // of this rank
+  RankStats rank_stats;  // of this rank
   Clock::time_point measured_at{};
   std::int64_t voted_us = 0;
   Agreement agreed;
@@ -122,6 +122,6 @@ void report(Session& s, const std::vector<rollout::Episode>& ended);
 /// Collective.
 /// Returns     as run_training.
 /// Throws      FileError.
-base::ExitCode end(Session& s);
+core::ExitCode end(Session& s);
 
 }  // namespace snake_ddp::train

@@ -3,23 +3,23 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/hash.hpp"
-#include "snake_ddp/files/run_folder.hpp"
-#include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/nets/policy.hpp"
-#include "snake_ddp/train/actor_record.hpp"
+#include "io/run_folder.hpp"
+#include "io/state_dict.hpp"
+#include "learners/learner.hpp"
+#include "nets/policy.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/hash.hpp"
+#include "train/actor_record.hpp"
 
 namespace snake_ddp::train {
 namespace {
 
 // The run's own flags say what nothing else does.
-void check_meaning(const files::SavedWeights& file, const std::string& path, const TrainOptions& o) {
+void check_meaning(const io::SavedWeights& file, const std::string& path, const TrainOptions& o) {
   const ActorRecord record =
       actor_record(file, path, {}, {o.output_activation, o.obs, o.tokens, static_cast<int>(o.view_radius)});
   const auto refuse = [&](const char* flag, std::string_view there, std::string_view here) {
-    throw base::FileError(
+    throw core::FileError(
         fmt::format("{} was trained with --{} {}, this run has --{} {}", path, flag, there, flag, here));
   };
   if (record.obs != o.obs) refuse("obs", record.obs, o.obs);
@@ -30,22 +30,22 @@ void check_meaning(const files::SavedWeights& file, const std::string& path, con
 }  // namespace
 
 std::vector<std::string> load_weights(const TrainOptions& o, learners::Learner& learner) {
-  const files::RunModel files =
-      files::find_run_model(o.runs_dir, o.game_name, o.load_model_run, o.load_model_run_episode);
+  const io::RunModel files =
+      io::find_run_model(o.runs_dir, o.game_name, o.load_model_run, o.load_model_run_episode);
   std::vector<std::string> remarks;
-  const auto load = [&](const std::string& path, const files::SavedWeights& file,
+  const auto load = [&](const std::string& path, const io::SavedWeights& file,
                         const nets::NamedTensors& views) {
     nets::copy_state(file.weights, views, path);
     if (std::string remark = remark_on(file, path); !remark.empty()) remarks.push_back(std::move(remark));
   };
-  const files::SavedWeights actor = files::load_weights(files.actor);
+  const io::SavedWeights actor = io::load_weights(files.actor);
   check_meaning(actor, files.actor, o);
   load(files.actor, actor, learner.exported_actor());
-  load(files.critic, files::load_weights(files.critic), learner.exported_critic());
+  load(files.critic, io::load_weights(files.critic), learner.exported_critic());
   try {
     learner.start_from_exported();
-  } catch (const base::FileError& error) {
-    throw base::FileError(fmt::format("{}: {}", files.actor, error.what()));
+  } catch (const core::FileError& error) {
+    throw core::FileError(fmt::format("{}: {}", files.actor, error.what()));
   }
   return remarks;
 }
@@ -61,14 +61,14 @@ void share_weights(learners::Learner& learner, dist::DistContext& context) {
 }
 
 std::string state_hash(learners::Learner& learner) {
-  std::uint64_t hash = base::kHashStart;
+  std::uint64_t hash = core::kHashStart;
   for (const auto& [name, tensor] : learner.state()) hash = nets::add_to_hash(hash, tensor);
   return fmt::format("{:016x}", hash);
 }
 
 std::string fingerprint_line(learners::Learner& learner, const rollout::Collector& collector,
-                             const replay::Batch& batch, dist::DistContext& context) {
-  std::uint64_t last_batch = base::kHashStart;
+                             const learners::Batch& batch, dist::DistContext& context) {
+  std::uint64_t last_batch = core::kHashStart;
   for (const at::Tensor& column : batch.columns) last_batch = nets::add_to_hash(last_batch, column);
   const std::vector<std::string> all = context.gather(
       fmt::format("boards {:016x} batch {:016x}", collector.hash(), last_batch), context.deadline());

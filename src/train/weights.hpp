@@ -5,10 +5,10 @@
 
 #include <string>
 
-#include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/replay/buffer.hpp"
-#include "snake_ddp/rollout/collector.hpp"
-#include "snake_ddp/train/plan.hpp"
+#include "dist/context.hpp"
+#include "learners/buffer.hpp"
+#include "rollout/collector.hpp"
+#include "train/plan.hpp"
 
 namespace snake_ddp::learners {
 class Learner;
@@ -31,6 +31,6 @@ std::string state_hash(learners::Learner& learner);
 /// Collective.
 /// Returns     on rank 0 the line.
 std::string fingerprint_line(learners::Learner& learner, const rollout::Collector& collector,
-                             const replay::Batch& batch, dist::DistContext& context);
+                             const learners::Batch& batch, dist::DistContext& context);
 
 }  // namespace snake_ddp::train

@@ -219,7 +219,7 @@ def test_it_searches_on_boards_of_the_sizes_that_it_encodes(size, searches, subm
 
 
 class Draws:
-    """The chance of a step from random words, as search::DrawnChance has it."""
+    """The chance of a step from random words, as play::DrawnChance has it."""
 
     def __init__(self, words):
         self.turns, *self.beans = words
@@ -242,7 +242,7 @@ def philox(counter, key):
 
 
 def dice(game, step):
-    """The chances of simulation n: search::Dice of seed 1 and team 0."""
+    """The chances of simulation n: play::MoveRandom of seed 1 and team 0."""
     def block(seed, stream, counter):
         return philox((stream & 0xFFFFFFFF, stream >> 32, counter, 10), seed)
 

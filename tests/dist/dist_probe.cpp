@@ -16,13 +16,13 @@
 #include <thread>
 #include <vector>
 
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/run_signals.hpp"
-#include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/dist/error_file.hpp"
-#include "snake_ddp/dist/self_launch.hpp"
-#include "snake_ddp/dist/watchdog.hpp"
+#include "dist/context.hpp"
+#include "dist/error_file.hpp"
+#include "dist/self_launch.hpp"
+#include "dist/watchdog.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/run_signals.hpp"
 
 namespace {
 
@@ -137,7 +137,7 @@ int stopped_early(dist::DistContext& group, const Arguments& a) {
     group.all_reduce_sum(stop, group.deadline());
     std::this_thread::sleep_for(2ms);
   }
-  return base::kExitResumable;
+  return core::kExitResumable;
 }
 
 int run(const Arguments& a, int argc, char** argv) {
@@ -153,27 +153,27 @@ int run(const Arguments& a, int argc, char** argv) {
     return 0;
   }
   if (a.scenario == "deaf" || a.scenario == "deaf-stop") {  // ranks that no SIGTERM ends
-    if (here && a.scenario == "deaf-stop") return base::kExitResumable;
-    if (here) throw base::FileError("the victim cannot read");
+    if (here && a.scenario == "deaf-stop") return core::kExitResumable;
+    if (here) throw core::FileError("the victim cannot read");
     std::this_thread::sleep_for(60s);
   }
   if (a.scenario == "late") {  // the victim is done; rank 0 prints slowly, the others never end
-    if (here) return base::kExitDone;
+    if (here) return core::kExitDone;
     std::this_thread::sleep_for(world.rank == 0 ? 2s : 60s);
     std::printf("rank %d has printed\n", world.rank);
-    return base::kExitDone;
+    return core::kExitDone;
   }
   dist::DistContext group(world, a.options);
   if (a.scenario == "collectives") run_collectives(group);
   if (a.scenario == "for-ever") run_for_ever(group, a);
   if (a.scenario == "stop") return stopped_early(group, a);
   if (a.scenario == "throws") {
-    if (here) throw base::FileError("the disk is full, says the victim");
+    if (here) throw core::FileError("the disk is full, says the victim");
     run_for_ever(group, a);
   }
   if (a.scenario == "fails-once") {
     run_collectives(group);
-    if (world.restart_count == 0 && here) throw base::DistError("failing once");
+    if (world.restart_count == 0 && here) throw core::DistError("failing once");
     if (world.restart_count == 0) run_for_ever(group, a);
   }
   if (a.scenario == "differs") group.check_same("the seed", here ? "8" : "7", group.deadline());
@@ -193,7 +193,7 @@ int run(const Arguments& a, int argc, char** argv) {
     write_pid(a, group.rank(), "busy");
     while (!here && !watch.stops()) std::this_thread::sleep_for(2ms);
     group.barrier("after the work", group.deadline());
-    return base::kExitResumable;
+    return core::kExitResumable;
   }
   if (a.scenario == "stuck") {
     const dist::Watchdog watchdog(group.rank(), {.step = a.options.timeout, .stop = 1s},
@@ -206,7 +206,7 @@ int run(const Arguments& a, int argc, char** argv) {
     watchdog.tick("a long wait", 600s);
     std::this_thread::sleep_for(3 * a.options.timeout);
   }
-  return base::kExitDone;
+  return core::kExitDone;
 }
 
 }  // namespace
@@ -217,15 +217,15 @@ int main(int argc, char** argv) {
   // As in training: a stop signal sets a flag that is checked between steps.
   for (const int s : {SIGTERM, SIGINT, SIGUSR1}) std::signal(s, [](int) { ++stop_signals; });
   std::signal(SIGPIPE, SIG_IGN);  // a peer that has ended is an error of the call
-  base::release_run_signals();
+  core::release_run_signals();
   const Arguments a = parse(argc, argv);
   if (a.scenario == "segfault") std::raise(SIGSEGV);
   if (a.scenario == "thread-throws")
-    std::thread([] { throw base::DistError("thrown in a thread: ä\n\"quoted\""); }).join();
+    std::thread([] { throw core::DistError("thrown in a thread: ä\n\"quoted\""); }).join();
   try {
     return run(a, argc, argv);
-  } catch (const base::Error& error) {
-    const auto* lost = dynamic_cast<const base::DistError*>(&error);
+  } catch (const core::Error& error) {
+    const auto* lost = dynamic_cast<const core::DistError*>(&error);
     std::fprintf(stderr, "%s\n", error.what());
     dist::write_error_file(error.what(), error.exit_code(), lost != nullptr && lost->peer_only);
     return error.exit_code();

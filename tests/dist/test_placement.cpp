@@ -8,9 +8,9 @@
 
 #include "connect.hpp"
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/dist/gpus.hpp"
+#include "dist/context.hpp"
+#include "dist/gpus.hpp"
+#include "snake_ddp/core/error.hpp"
 
 using namespace snake_ddp;
 using Catch::Contains;
@@ -38,7 +38,7 @@ Options asking(const std::string& device, const std::string& backend) {
 std::string usage_error_of(const World& world, const Options& options, int gpus, const Nccl& nccl = {}) {
   try {
     dist::choose_placement(world, options, gpus, nccl);
-  } catch (const base::UsageError& error) {
+  } catch (const core::UsageError& error) {
     return error.what();
   }
   return "no UsageError";
@@ -181,7 +181,7 @@ TEST_CASE("NCCL may be asked to share GPUs by its variable alone", "[unit]") {
 
 TEST_CASE("a group of one returns from every call at once", "[unit]") {
   dist::DistContext alone(World{}, asking("cpu", "auto"));
-  const auto passed = base::Deadline::in(std::chrono::milliseconds(0));
+  const auto passed = core::Deadline::in(std::chrono::milliseconds(0));
   at::Tensor t = at::ones({3});
   alone.all_reduce_sum(t, passed);
   alone.all_reduce_mean(t, passed);

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "roll.hpp"
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/core/error.hpp"
 
 using namespace snake_ddp;
 using Catch::Contains;
@@ -28,9 +28,9 @@ TEST_CASE("a Hello survives the store", "[unit]") {
 }
 
 TEST_CASE("text that is not a Hello is rejected", "[unit]") {
-  CHECK_THROWS_AS(dist::decode_hello(""), base::DistError);
-  CHECK_THROWS_AS(dist::decode_hello("token\nx\n2\nhost\n1\n"), base::DistError);
-  CHECK_THROWS_AS(dist::decode_hello("token\n2\n2\nhost\n1\n"), base::DistError);
+  CHECK_THROWS_AS(dist::decode_hello(""), core::DistError);
+  CHECK_THROWS_AS(dist::decode_hello("token\nx\n2\nhost\n1\n"), core::DistError);
+  CHECK_THROWS_AS(dist::decode_hello("token\n2\n2\nhost\n1\n"), core::DistError);
 }
 
 TEST_CASE("a group forms when every rank has answered once", "[unit]") {

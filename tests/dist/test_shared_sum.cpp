@@ -76,7 +76,7 @@ TEST_CASE("sums through shared memory are those in rank order, round after round
             // Every other sum is posted ahead, by some of the ranks only.
             if (round % 2 == 0 && r != 1) ranks[static_cast<std::size_t>(r)]->post(values.data(), count);
             ranks[static_cast<std::size_t>(r)]->sum(values.data(), count, 1.0F, peers,
-                                                    base::Deadline::in(20s));
+                                                    core::Deadline::in(20s));
             for (std::size_t i = 0; i < count; ++i) {
               float expected = number(0, round, i);
               for (int other = 1; other < size; ++other) expected += number(other, round, i);
@@ -99,7 +99,7 @@ TEST_CASE("ranks that sum different numbers of values get an error that says so"
       [&](int r) {
         std::vector<float> values(r == 0 ? 10 : 9, 1.0F);
         ranks[static_cast<std::size_t>(r)]->sum(values.data(), values.size(), 1.0F, peers,
-                                                base::Deadline::in(5s));
+                                                core::Deadline::in(5s));
       },
       thrown);
   CHECK(thrown[0] == "rank 1 sums 9 values, but this rank sums 10");
@@ -110,10 +110,10 @@ TEST_CASE("a missing rank is named at the deadline, one that has ended at once",
   const auto ranks = ranks_of(2);
   float value = 1.0F;
   const auto begun = std::chrono::steady_clock::now();
-  CHECK_THROWS_WITH(ranks[0]->sum(&value, 1, 1.0F, peers_of(2), base::Deadline::in(100ms)),
+  CHECK_THROWS_WITH(ranks[0]->sum(&value, 1, 1.0F, peers_of(2), core::Deadline::in(100ms)),
                     "rank 1 sent no values");
   constexpr long kNobody = 0x7ffffffe;  // above the largest pid that Linux gives
-  CHECK_THROWS_WITH(ranks[0]->sum(&value, 1, 1.0F, {{0, getpid()}, {1, kNobody}}, base::Deadline::in(60s)),
+  CHECK_THROWS_WITH(ranks[0]->sum(&value, 1, 1.0F, {{0, getpid()}, {1, kNobody}}, core::Deadline::in(60s)),
                     Catch::Contains("rank 1 (pid 2147483646) ended"));
   CHECK(std::chrono::steady_clock::now() - begun < 30s);
 }
@@ -133,11 +133,11 @@ TEST_CASE("the first place's numbers reach all, in turn with sums, whatever the 
           ++round;
           std::vector<float> values(count);
           for (std::size_t i = 0; i < count; ++i) values[i] = number(r, round, i);
-          own.broadcast(values.data(), count, peers, base::Deadline::in(20s));
+          own.broadcast(values.data(), count, peers, core::Deadline::in(20s));
           for (std::size_t i = 0; i < count; ++i)
             wrong[static_cast<std::size_t>(r)] += values[i] != number(0, round, i);
           std::int64_t one = r + 1;
-          own.sum<std::int64_t>(&one, 1, 1, peers, base::Deadline::in(20s));
+          own.sum<std::int64_t>(&one, 1, 1, peers, core::Deadline::in(20s));
           wrong[static_cast<std::size_t>(r)] += one != 6;
         }
       },
@@ -152,10 +152,10 @@ TEST_CASE("a rank that gives up ends the others' waits, and is named by its numb
   float value = 1.0F;
   ranks[1]->post(&value, 1);
   ranks[1]->give_up();
-  ranks[0]->sum(&value, 1, 1.0F, peers, base::Deadline::in(20s));  // its numbers are there
+  ranks[0]->sum(&value, 1, 1.0F, peers, core::Deadline::in(20s));  // its numbers are there
   CHECK(value == 2.0F);
   const auto begun = std::chrono::steady_clock::now();
-  CHECK_THROWS_WITH(ranks[0]->broadcast(&value, 1, peers, base::Deadline::in(60s)),
+  CHECK_THROWS_WITH(ranks[0]->broadcast(&value, 1, peers, core::Deadline::in(60s)),
                     "rank 7 (pid " + std::to_string(getpid()) + ") gave up before sending its values");
   CHECK(std::chrono::steady_clock::now() - begun < 30s);
 }

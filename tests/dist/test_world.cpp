@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/dist/world.hpp"
+#include "dist/world.hpp"
+#include "snake_ddp/core/error.hpp"
 
 using namespace snake_ddp;
 using dist::Launcher;
@@ -53,7 +53,7 @@ const Variables kSrun = {{"SLURM_STEP_ID", "0"},
 std::string usage_error_of(const Variables& variables) {
   try {
     world_of(variables);
-  } catch (const base::UsageError& error) {
+  } catch (const core::UsageError& error) {
     return error.what();
   }
   return "no UsageError";
@@ -127,7 +127,7 @@ TEST_CASE("half a group is an error to train with, one process for the rest, and
   CHECK_THAT(usage_error_of(addressed), Contains("WORLD_SIZE and MASTER_ADDR are set but RANK is not"));
   CHECK_THAT(usage_error_of(with(size, {{"RANK", ""}})), Contains("WORLD_SIZE is set but RANK"));
   CHECK_THAT(usage_error_of(both), Contains("RANK and WORLD_SIZE are set but MASTER_ADDR is not"));
-  CHECK_THROWS_AS(world_of(both, Purpose::kOther), base::UsageError);
+  CHECK_THROWS_AS(world_of(both, Purpose::kOther), core::UsageError);
   for (const Variables& half : {rank, size, addressed}) {
     CHECK(world_of(half, Purpose::kOther).launcher == Launcher::kSingle);
     CHECK(world_of(with(kSrun, half)).launcher == Launcher::kSlurm);
@@ -284,9 +284,9 @@ TEST_CASE("the first host of a node list is found in all its forms", "[unit]") {
   CHECK(dist::slurm_first_host("node[7,03-05]") == "node7");
   CHECK(dist::slurm_first_host("node[12]-ib,login") == "node12-ib");
   CHECK(dist::slurm_first_host("rack[2-3]n[001-128].cluster") == "rack2n001.cluster");
-  CHECK_THROWS_AS(dist::slurm_first_host(""), base::UsageError);
-  CHECK_THROWS_AS(dist::slurm_first_host("node[3"), base::UsageError);
-  CHECK_THROWS_AS(dist::slurm_first_host("node[]"), base::UsageError);
+  CHECK_THROWS_AS(dist::slurm_first_host(""), core::UsageError);
+  CHECK_THROWS_AS(dist::slurm_first_host("node[3"), core::UsageError);
+  CHECK_THROWS_AS(dist::slurm_first_host("node[]"), core::UsageError);
 }
 
 TEST_CASE("SLURM's repeated task counts are unrolled", "[unit]") {
@@ -294,7 +294,7 @@ TEST_CASE("SLURM's repeated task counts are unrolled", "[unit]") {
   CHECK(dist::slurm_tasks_on_node("8(x2),4", 1) == 8);
   CHECK(dist::slurm_tasks_on_node("8(x2),4", 2) == 4);
   CHECK(dist::slurm_tasks_on_node("1,2(x3),5", 4) == 5);
-  CHECK_THROWS_AS(dist::slurm_tasks_on_node("8(x2),4", 3), base::UsageError);
-  CHECK_THROWS_AS(dist::slurm_tasks_on_node("8(xb)", 0), base::UsageError);
-  CHECK_THROWS_AS(dist::slurm_tasks_on_node("", 0), base::UsageError);
+  CHECK_THROWS_AS(dist::slurm_tasks_on_node("8(x2),4", 3), core::UsageError);
+  CHECK_THROWS_AS(dist::slurm_tasks_on_node("8(xb)", 0), core::UsageError);
+  CHECK_THROWS_AS(dist::slurm_tasks_on_node("", 0), core::UsageError);
 }

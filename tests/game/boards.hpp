@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/random.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/random.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/position.hpp"
 
@@ -71,7 +71,7 @@ inline game::Actions right() { return {{3, 3, 3, 3, 3, 3}}; }
 
 /// A board with about `wanted` segments on it: six bodies grown at random, then beans. For cases that play
 /// rarely meets: little room, snakes of any shape. Not done.
-inline game::State crowded(base::RandomStream& random, int wanted) {
+inline game::State crowded(core::RandomStream& random, int wanted) {
   for (;;) {
     game::Position p;
     std::vector<char> taken(game::kCells, 0);
@@ -132,7 +132,7 @@ struct Packed {
   game::Actions onward;
 };
 
-inline Packed packed(base::RandomStream& random) {
+inline Packed packed(core::RandomStream& random) {
   std::vector<int> way;  // column by column down and up; the torus closes it
   for (int c = 0; c < game::kCols; ++c)
     for (int r = 0; r < game::kRows; ++r)
@@ -160,7 +160,7 @@ inline Packed packed(base::RandomStream& random) {
   const auto direction = [](int from, int to) {
     for (int d = 0; d < 4; ++d)
       if (game::follow(from, d) == to) return d;
-    throw base::Bug("the way has a jump");
+    throw core::Bug("the way has a jump");
   };
   for (const int what : order) {
     if (what < 0) {

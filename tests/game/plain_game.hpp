@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "snake_ddp/base/random.hpp"
+#include "snake_ddp/core/random.hpp"
 #include "snake_ddp/game/position.hpp"
 
 namespace plain {
@@ -28,12 +28,12 @@ inline Cell next_of(Cell c, int direction) {
 /// the other.
 struct Chance {
   std::uint64_t seed, stream;
-  snake_ddp::base::Purpose purpose = snake_ddp::base::Purpose::kReset;
+  snake_ddp::core::Purpose purpose = snake_ddp::core::Purpose::kReset;
   std::uint32_t step = 0;
   std::uint32_t words = 0;
 
   std::uint32_t word(std::uint32_t k) const {
-    return snake_ddp::base::random_block(seed, stream, step + (k / 4 << 16), purpose).word[k % 4];
+    return snake_ddp::core::random_block(seed, stream, step + (k / 4 << 16), purpose).word[k % 4];
   }
   int turn(int snake, int forbidden) const {
     std::uint64_t fraction = word(0);
@@ -76,7 +76,7 @@ struct Game {
 
   void reset(Chance chance) {
     *this = Game{};
-    chance.purpose = snake_ddp::base::Purpose::kReset;
+    chance.purpose = snake_ddp::core::Purpose::kReset;
     chance.step = 0;
     for (int i = 0; i < 6; ++i) {
       for (bool fits = false; !fits;) {
@@ -135,7 +135,7 @@ struct Game {
   }
 
   void play(const std::array<int, 6>& actions, Chance chance) {
-    chance.purpose = snake_ddp::base::Purpose::kStep;
+    chance.purpose = snake_ddp::core::Purpose::kStep;
     chance.step = static_cast<std::uint32_t>(step);
     chance.words = 1;
     std::array<bool, 6> ate{};

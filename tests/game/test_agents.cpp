@@ -3,26 +3,26 @@
 #include <set>
 
 #include "boards.hpp"
-#include "snake_ddp/agents/curriculum.hpp"
-#include "snake_ddp/agents/mix.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/encode/observation.hpp"
-#include "snake_ddp/encode/reward.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/game/curriculum.hpp"
+#include "snake_ddp/game/mix.hpp"
+#include "snake_ddp/game/observation.hpp"
 #include "snake_ddp/game/position.hpp"
+#include "snake_ddp/game/reward.hpp"
 
 using namespace snake_ddp;
-using agents::Curriculum;
-using agents::difficulty_at;
-using agents::Opponent;
-using agents::opponent_at;
-using agents::parse_curriculum;
 using boards::top;
+using game::Curriculum;
+using game::difficulty_at;
+using game::Opponent;
+using game::opponent_at;
+using game::parse_curriculum;
 
 namespace {
 
 int first_action(Opponent opponent, const game::State& s) {
   game::Actions actions{};
-  agents::act(opponent, s, 0, actions, 0, 0);
+  game::act(opponent, s, 0, actions, 0, 0);
   return actions.of[0];
 }
 
@@ -84,8 +84,8 @@ TEST_CASE("level 2 gives each bean to one snake, the other levels do not", "[uni
     >>E...o............o
     >>F................o)");
   game::Actions exclusive{}, shared{};
-  agents::act(Opponent::kLevel2, s, 0, exclusive, 0, 0);
-  agents::act(Opponent::kLevel4, s, 0, shared, 0, 0);
+  game::act(Opponent::kLevel2, s, 0, exclusive, 0, 0);
+  game::act(Opponent::kLevel4, s, 0, shared, 0, 0);
   CHECK(exclusive.of[0] == game::kRight);
   CHECK(shared.of[1] == game::kRight);
   CHECK(exclusive.of[1] == game::kDown);  // A has the bean in row 2, B goes for the one in row 8
@@ -122,8 +122,8 @@ TEST_CASE("level 0 is uniform, and a function of seed, stream and step", "[unit]
     s.steps = static_cast<std::uint16_t>(1 + k % 200);
     game::Actions a{}, b{};
     for (int team = 0; team < 2; ++team) {
-      agents::act(Opponent::kLevel0, s, team, a, 1, static_cast<std::uint64_t>(k));
-      agents::act(Opponent::kLevel0, s, team, b, 1, static_cast<std::uint64_t>(k));
+      game::act(Opponent::kLevel0, s, team, a, 1, static_cast<std::uint64_t>(k));
+      game::act(Opponent::kLevel0, s, team, b, 1, static_cast<std::uint64_t>(k));
     }
     for (int i = 0; i < 6; ++i) {
       REQUIRE(a.of[i] == b.of[i]);
@@ -135,19 +135,19 @@ TEST_CASE("level 0 is uniform, and a function of seed, stream and step", "[unit]
 }
 
 TEST_CASE("opponents' names convert both ways", "[unit]") {
-  for (const agents::OpponentEntry& entry : agents::kOpponents) {
+  for (const game::OpponentEntry& entry : game::kOpponents) {
     CAPTURE(entry.name);
-    CHECK(agents::try_opponent(entry.name) == entry.opponent);
-    CHECK(agents::name(entry.opponent) == entry.name);
-    for (const std::string& level : agents::fixed_levels()) {
+    CHECK(game::try_opponent(entry.name) == entry.opponent);
+    CHECK(game::name(entry.opponent) == entry.name);
+    for (const std::string& level : game::fixed_levels()) {
       const Curriculum fixed = parse_curriculum("fixed:" + level);
       CHECK((fixed.fixed == entry.opponent) == entry.name.ends_with(level));
     }
   }
-  CHECK(agents::name(Opponent::kLevel3) == "level3");
-  CHECK(agents::name(Opponent::kEvasion) == "evasion");
-  CHECK_FALSE(agents::try_opponent("level5").has_value());
-  CHECK_FALSE(agents::try_opponent("").has_value());
+  CHECK(game::name(Opponent::kLevel3) == "level3");
+  CHECK(game::name(Opponent::kEvasion) == "evasion");
+  CHECK_FALSE(game::try_opponent("level5").has_value());
+  CHECK_FALSE(game::try_opponent("").has_value());
 }
 
 TEST_CASE("the schedules change levels exactly at their boundaries", "[unit]") {
@@ -167,8 +167,8 @@ TEST_CASE("the schedules change levels exactly at their boundaries", "[unit]") {
     CHECK(difficulty_at(parse_curriculum(name), 5000, 1000) == 4);
   CHECK(difficulty_at(parse_curriculum("fixed:3"), 1, 1000) == 3);
   CHECK(difficulty_at(parse_curriculum("fixed:evasion"), 1, 1000) == 5);
-  CHECK_THROWS_AS(difficulty_at(parse_curriculum("linear"), 0, 1000), base::Bug);
-  CHECK_THROWS_AS(difficulty_at(parse_curriculum("linear"), 1, 0), base::Bug);
+  CHECK_THROWS_AS(difficulty_at(parse_curriculum("linear"), 0, 1000), core::Bug);
+  CHECK_THROWS_AS(difficulty_at(parse_curriculum("linear"), 1, 0), core::Bug);
 }
 
 TEST_CASE("evasion takes over from its start episode on, where it is enabled", "[unit]") {
@@ -181,15 +181,15 @@ TEST_CASE("evasion takes over from its start episode on, where it is enabled", "
 }
 
 TEST_CASE("schedules are parsed, and others rejected with the valid forms", "[unit]") {
-  using Kind = agents::Curriculum::Kind;
+  using Kind = game::Curriculum::Kind;
   CHECK(parse_curriculum("curriculum").kind == Kind::kCurriculum);
   CHECK(parse_curriculum("linear").kind == Kind::kLinear);
   CHECK(parse_curriculum("exponential").kind == Kind::kExponential);
-  CHECK(parse_curriculum("fixed:4") == agents::Curriculum{Kind::kFixed, Opponent::kLevel4});
+  CHECK(parse_curriculum("fixed:4") == game::Curriculum{Kind::kFixed, Opponent::kLevel4});
   for (const char* text :
        {"", "Linear", "fixed", "fixed:", "fixed:5", "fixed:-1", "fixed:44", "fixed:level2", "random"}) {
     INFO(text);
-    CHECK_THROWS_AS(parse_curriculum(text), base::UsageError);
+    CHECK_THROWS_AS(parse_curriculum(text), core::UsageError);
   }
   CHECK_THROWS_WITH(parse_curriculum("x"), Catch::Contains("fixed:LEVEL") && Catch::Contains("exponential"));
 }
@@ -209,14 +209,14 @@ TEST_CASE("the score code says who leads, and at the end who won", "[unit]") {
                                                                                   {2, 2, 1, 0, 0}}) {
     p.returns = {a, b};
     p.done = done == 1;
-    CHECK(encode::score_code(game::make_state(p), 0) == code_a);
-    CHECK(encode::score_code(game::make_state(p), 1) == code_b);
+    CHECK(game::score_code(game::make_state(p), 0) == code_a);
+    CHECK(game::score_code(game::make_state(p), 1) == code_b);
   }
 }
 
 TEST_CASE("each reward rule pays what its table says", "[unit]") {
-  using encode::RewardRule;
-  using encode::shaped_reward;
+  using game::RewardRule;
+  using game::shaped_reward;
   const game::State s = top(R"(
     ....................
     ....................
@@ -237,8 +237,8 @@ TEST_CASE("each reward rule pays what its table says", "[unit]") {
     CHECK(shaped_reward(RewardRule::kV12, s, 0, -4, code) == Approx(scores_v1[code] - 50));
     CHECK(shaped_reward(RewardRule::kScore, s, 0, -4, code) == -4.0F);
   }
-  CHECK(encode::try_reward_rule("v1_2") == RewardRule::kV12);
-  CHECK_FALSE(encode::try_reward_rule("v1_0").has_value());
+  CHECK(game::try_reward_rule("v1_2") == RewardRule::kV12);
+  CHECK_FALSE(game::try_reward_rule("v1_0").has_value());
 }
 
 TEST_CASE("thirty features of a drawn board, by hand", "[unit]") {
@@ -254,7 +254,7 @@ TEST_CASE("thirty features of a drawn board, by hand", "[unit]") {
     >>E.................
     >>F................o)");
   float f[90];
-  encode::observe(encode::ObsKind::k30, s, 0, f);
+  game::observe(game::ObsKind::k30, s, 0, f);
   // A's head (3, 5); right of it nothing; B above is at (2, 6); C at (6, 18).
   const float expected[14] = {3, 5, 0, 0, 2, 0, -1, 2, std::sqrt(5.0F), -4, 0, 4, 0, 0};
   for (int k = 0; k < 12; ++k) CHECK(f[k] == Approx(expected[k]));
@@ -280,8 +280,8 @@ TEST_CASE("missing beans are zeros, and in the distances 0 0 40", "[unit]") {
   p.done = true;
   p.beans = {49};
   float f[90], g[78];
-  encode::observe(encode::ObsKind::k30, game::make_state(p), 0, f);
-  encode::observe(encode::ObsKind::k26, game::make_state(p), 0, g);
+  game::observe(game::ObsKind::k30, game::make_state(p), 0, f);
+  game::observe(game::ObsKind::k26, game::make_state(p), 0, g);
   const float near[6] = {2, 0, 2, 0, 0, 40};
   for (int k = 0; k < 6; ++k) CHECK(f[6 + k] == near[k]);
   for (int k = 16; k < 26; ++k) CHECK(f[k] == 0);
@@ -292,56 +292,55 @@ TEST_CASE("missing beans are zeros, and in the distances 0 0 40", "[unit]") {
 
 TEST_CASE("a mix of opponents is read, and each has as many boards as its weight says, but one at least",
           "[unit]") {
-  const agents::Mix mix = agents::parse_mix("level2:3,self:1.5,evasion");
+  const game::Mix mix = game::parse_mix("level2:3,self:1.5,evasion");
   REQUIRE(mix.size() == 3);
-  CHECK(mix[0].rival == agents::Rival{Opponent::kLevel2});
+  CHECK(mix[0].rival == game::Rival{Opponent::kLevel2});
   CHECK(mix[1].rival.is_self());
   CHECK(mix[2].weight == 1.0);
   using Counts = std::vector<std::int64_t>;
-  CHECK(agents::boards_of(mix, 11) == Counts{6, 3, 2});
-  CHECK(agents::boards_of(mix, 3) == Counts{1, 1, 1});
-  CHECK(agents::boards_of(mix, 4) == Counts{2, 1, 1});
-  CHECK(agents::boards_of(agents::parse_mix("level2:0.001,self"), 100) == Counts{1, 99});
-  CHECK(agents::boards_of(agents::parse_mix("level2:0.1,territory:0.35,self:0.3,league:0.25"), 128) ==
+  CHECK(game::boards_of(mix, 11) == Counts{6, 3, 2});
+  CHECK(game::boards_of(mix, 3) == Counts{1, 1, 1});
+  CHECK(game::boards_of(mix, 4) == Counts{2, 1, 1});
+  CHECK(game::boards_of(game::parse_mix("level2:0.001,self"), 100) == Counts{1, 99});
+  CHECK(game::boards_of(game::parse_mix("level2:0.1,territory:0.35,self:0.3,league:0.25"), 128) ==
         Counts{13, 45, 38, 32});
   for (std::int64_t boards = 3; boards < 300; ++boards) {
-    const Counts counts = agents::boards_of(mix, boards);
+    const Counts counts = game::boards_of(mix, boards);
     CHECK(counts[0] + counts[1] + counts[2] == boards);
     for (std::size_t k = 0; k < 3; ++k)
       CHECK(std::abs(static_cast<double>(counts[k]) - mix[k].weight / 5.5 * static_cast<double>(boards)) < 1);
   }
-  CHECK_THROWS_WITH(agents::boards_of(mix, 2),
-                    Catch::Contains("--num_envs 2") && Catch::Contains("3 or more"));
-  CHECK(agents::parse_mix("").empty());
-  CHECK(agents::level_of(mix[0].rival) == 2);
-  CHECK(agents::level_of(mix[1].rival) == 7);
-  CHECK(agents::level_of(mix[2].rival) == 5);
-  const agents::Mix with_league = agents::parse_mix("self,league:2");
+  CHECK_THROWS_WITH(game::boards_of(mix, 2), Catch::Contains("--num_envs 2") && Catch::Contains("3 or more"));
+  CHECK(game::parse_mix("").empty());
+  CHECK(game::level_of(mix[0].rival) == 2);
+  CHECK(game::level_of(mix[1].rival) == 7);
+  CHECK(game::level_of(mix[2].rival) == 5);
+  const game::Mix with_league = game::parse_mix("self,league:2");
   CHECK_FALSE(with_league[0].league);
   CHECK(with_league[1].league);
-  CHECK(agents::level_of({std::nullopt, 3}) == 8);
+  CHECK(game::level_of({std::nullopt, 3}) == 8);
 }
 
 TEST_CASE("an opponent is its number's, and no other number is one", "[unit]") {
-  std::vector<agents::Rival> rivals = {{}, {std::nullopt, 0}, {std::nullopt, 7}, {std::nullopt, 599}};
-  for (const auto& entry : agents::kOpponents) rivals.push_back({entry.opponent});
-  for (const agents::Rival& rival : rivals) CHECK(agents::rival_of(agents::code_of(rival)) == rival);
-  CHECK(agents::code_of({}) == agents::kSelfCode);
-  CHECK_THROWS_AS(agents::rival_of(7), base::Bug);
-  CHECK_THROWS_AS(agents::rival_of(-1003), base::Bug);
+  std::vector<game::Rival> rivals = {{}, {std::nullopt, 0}, {std::nullopt, 7}, {std::nullopt, 599}};
+  for (const auto& entry : game::kOpponents) rivals.push_back({entry.opponent});
+  for (const game::Rival& rival : rivals) CHECK(game::rival_of(game::code_of(rival)) == rival);
+  CHECK(game::code_of({}) == game::kSelfCode);
+  CHECK_THROWS_AS(game::rival_of(7), core::Bug);
+  CHECK_THROWS_AS(game::rival_of(-1003), core::Bug);
 }
 
 TEST_CASE("a place is drawn as often as its weight says, one without weight never", "[unit]") {
   const std::vector<double> weights = {0, 2, 0, 1, 1, 0};
   std::array<int, 6> met{};
-  for (int k = 0; k < 4000; ++k) ++met[agents::place_of(k / 4000.0, weights)];
+  for (int k = 0; k < 4000; ++k) ++met[game::place_of(k / 4000.0, weights)];
   CHECK(met == std::array<int, 6>{0, 2000, 0, 1000, 1000, 0});
-  CHECK(agents::place_of(0.99999999999999994, weights) == 4);
-  CHECK_THROWS_AS(agents::place_of(0.5, {0, 0}), base::Bug);
+  CHECK(game::place_of(0.99999999999999994, weights) == 4);
+  CHECK_THROWS_AS(game::place_of(0.5, {0, 0}), core::Bug);
 }
 
 TEST_CASE("a mix may have teams from files, which are frozen and have numbers in their order", "[unit]") {
-  const agents::Mix mix = agents::parse_mix("file:runs/a.pth:0.5,league,file:b.pth");
+  const game::Mix mix = game::parse_mix("file:runs/a.pth:0.5,league,file:b.pth");
   REQUIRE(mix.size() == 3);
   CHECK(mix[0].file == "runs/a.pth");
   CHECK(mix[0].weight == 0.5);
@@ -349,11 +348,11 @@ TEST_CASE("a mix may have teams from files, which are frozen and have numbers in
   CHECK(mix[2].weight == 1.0);
   CHECK((mix[1].file.empty() && mix[1].league));
   for (const int k : {0, 2}) {
-    const agents::Share& share = mix[static_cast<std::size_t>(k)];
+    const game::Share& share = mix[static_cast<std::size_t>(k)];
     CHECK((share.rival.is_frozen() && !share.rival.is_self() && !share.league));
-    CHECK(share.rival.frozen == agents::Rival::kFirstFile + k / 2);
+    CHECK(share.rival.frozen == game::Rival::kFirstFile + k / 2);
   }
-  const agents::Mix said = agents::parse_mix("file:a.pth:tanh:0.5,file:b.pth:softmax:ahead");
+  const game::Mix said = game::parse_mix("file:a.pth:tanh:0.5,file:b.pth:softmax:ahead");
   CHECK((said[0].file == "a.pth" && said[0].words == std::vector<std::string>{"tanh"} &&
          said[0].weight == 0.5));
   CHECK((said[1].file == "b.pth" && said[1].words.size() == 2 && said[1].weight == 1.0));
@@ -364,8 +363,7 @@ TEST_CASE("an invalid mix is a usage error that lists the valid forms", "[unit]"
                            "self:nan", "file", "file:", "file::1", "file:a.pth:x", "file:a.pth:argmax",
                            "file:a.pth:1:2", "file:a.pth:1,file:a.pth:2"}) {
     CAPTURE(text);
-    CHECK_THROWS_AS(agents::parse_mix(text), base::UsageError);
-    CHECK_THROWS_WITH(agents::parse_mix(text),
-                      Catch::Contains(text) && Catch::Contains("level2:0.7,self:0.3"));
+    CHECK_THROWS_AS(game::parse_mix(text), core::UsageError);
+    CHECK_THROWS_WITH(game::parse_mix(text), Catch::Contains(text) && Catch::Contains("level2:0.7,self:0.3"));
   }
 }

@@ -17,26 +17,26 @@ set(CMAKE_CXX_STANDARD 20)
 set(SNAKE_DDP_ROOMS game)
 add_subdirectory(${SNAKE_DDP} snake_ddp)
 add_library(other MODULE other.cpp)
-target_link_libraries(other PRIVATE snake_ddp_play snake_ddp_kernels snake_ddp_search)
+target_link_libraries(other PRIVATE snake_ddp_play)
 """
 
 # The unused parameter: another project's code is not held to our warnings.
 OTHER = """
 #include "snake_ddp/kernels/products.hpp"
 #include "snake_ddp/play/match.hpp"
-#include "snake_ddp/play/sight.hpp"
-#include "snake_ddp/search/mover.hpp"
+#include "snake_ddp/play/obs_spec.hpp"
+#include "snake_ddp/play/mover.hpp"
 
 using namespace snake_ddp;
 
 extern "C" int wins(int games, int unused) {
   play::MatchOptions options;
   options.games = games;
-  return static_cast<int>(play::play_match(play::scripted(agents::Opponent::kTerritory),
-                                           play::scripted(agents::Opponent::kLevel2), options).wins);
+  return static_cast<int>(play::play_match(play::scripted(game::Opponent::kTerritory),
+                                           play::scripted(game::Opponent::kLevel2), options).wins);
 }
 
-extern "C" long simulations() { return static_cast<long>(search::try_spec("puct400")->count); }
+extern "C" long simulations() { return static_cast<long>(play::try_spec("puct400")->count); }
 
 extern "C" float product() {
   const float a[4] = {1, 2, 3, 4}, b[4] = {5, 6, 7, 8};

@@ -2,11 +2,11 @@
 #include <rapidcheck.h>
 
 #include "boards.hpp"
-#include "snake_ddp/agents/opponents.hpp"
-#include "snake_ddp/encode/observation.hpp"
-#include "snake_ddp/encode/reward.hpp"
 #include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/observation.hpp"
+#include "snake_ddp/game/opponents.hpp"
 #include "snake_ddp/game/position.hpp"
+#include "snake_ddp/game/reward.hpp"
 
 using namespace snake_ddp;
 
@@ -58,7 +58,7 @@ const char* broken_law(const game::State& before, const game::Actions& actions,
   return "";
 }
 
-game::Actions random_moves(base::RandomStream& random) {
+game::Actions random_moves(core::RandomStream& random) {
   const std::uint32_t word = random.next();
   game::Actions actions;
   for (int i = 0; i < game::kSnakes; ++i)
@@ -70,7 +70,7 @@ game::Actions random_moves(base::RandomStream& random) {
 
 TEST_CASE("the laws hold in 100,000 random games", "[property]") {
   const int n = 100000 / (boards::kSlowdown * boards::kSlowdown / 2 + 1);
-  base::RandomStream random(21, 0, base::Purpose::kTest);
+  core::RandomStream random(21, 0, core::Purpose::kTest);
   for (int k = 0; k < n; ++k) {
     game::PhiloxChance chance(22, static_cast<std::uint64_t>(k));
     game::State s;
@@ -89,7 +89,7 @@ TEST_CASE("the laws hold in 100,000 random games", "[property]") {
 
 TEST_CASE("the laws hold in games of the scripted players, whose snakes grow long", "[property]") {
   const int n = 600 / boards::kSlowdown;
-  base::RandomStream random(23, 0, base::Purpose::kTest);
+  core::RandomStream random(23, 0, core::Purpose::kTest);
   int longest = 0;
   for (int k = 0; k < n; ++k) {
     game::PhiloxChance chance(24, static_cast<std::uint64_t>(k));
@@ -99,8 +99,8 @@ TEST_CASE("the laws hold in games of the scripted players, whose snakes grow lon
       const game::State before = s;
       game::Actions actions{};
       for (int team = 0; team < 2; ++team)
-        agents::act(static_cast<agents::Opponent>((k >> (3 * team)) % 6), s, team, actions, 25,
-                    static_cast<std::uint64_t>(k));
+        game::act(static_cast<game::Opponent>((k >> (3 * team)) % 6), s, team, actions, 25,
+                  static_cast<std::uint64_t>(k));
       const game::StepResult result = game::step(s, actions, chance);
       const char* const law = broken_law(before, actions, result, s);
       if (*law != '\0') FAIL(law << "\nbefore:\n" << game::picture(before) << "after:\n" << game::picture(s));
@@ -112,7 +112,7 @@ TEST_CASE("the laws hold in games of the scripted players, whose snakes grow lon
 }
 
 TEST_CASE("a step's chance depends on seed, stream and step alone", "[property]") {
-  base::RandomStream random(26, 0, base::Purpose::kTest);
+  core::RandomStream random(26, 0, core::Purpose::kTest);
   for (int k = 0; k < 200; ++k) {
     const auto stream = static_cast<std::uint64_t>(k);
     game::PhiloxChance kept(27, stream);
@@ -131,7 +131,7 @@ TEST_CASE("a step's chance depends on seed, stream and step alone", "[property]"
 
 TEST_CASE("a board drawn and read again is the same board", "[property]") {
   CHECK(rc::check([](std::uint32_t seed) {
-    base::RandomStream random(28, seed, base::Purpose::kTest);
+    core::RandomStream random(28, seed, core::Purpose::kTest);
     game::State s = boards::crowded(random, 24 + static_cast<int>(seed % 160));
     for (int t = 0; t < 3 && !s.done(); ++t) {
       game::PhiloxChance chance(29, seed);
@@ -145,24 +145,24 @@ TEST_CASE("a board drawn and read again is the same board", "[property]") {
 
 TEST_CASE("team B sees and plays what team A would in its place", "[property]") {
   CHECK(rc::check([](std::uint32_t seed) {
-    base::RandomStream random(30, seed, base::Purpose::kTest);
+    core::RandomStream random(30, seed, core::Purpose::kTest);
     const game::State s = boards::crowded(random, 24 + static_cast<int>(seed % 160));
     game::Position p = game::position_of(s);
     std::rotate(p.snakes.begin(), p.snakes.begin() + 3, p.snakes.end());
     std::rotate(p.directions.begin(), p.directions.begin() + 3, p.directions.end());
     std::swap(p.returns[0], p.returns[1]);
     const game::State swapped = game::make_state(p);
-    for (const auto kind : {encode::ObsKind::k26, encode::ObsKind::k30}) {
-      std::vector<float> as_b(static_cast<std::size_t>(3 * encode::obs_size(kind)), -99.0F), as_a = as_b;
-      encode::observe(kind, s, 1, as_b.data());
-      encode::observe(kind, swapped, 0, as_a.data());
+    for (const auto kind : {game::ObsKind::k26, game::ObsKind::k30}) {
+      std::vector<float> as_b(static_cast<std::size_t>(3 * game::obs_size(kind)), -99.0F), as_a = as_b;
+      game::observe(kind, s, 1, as_b.data());
+      game::observe(kind, swapped, 0, as_a.data());
       RC_ASSERT(as_a == as_b);
     }
-    RC_ASSERT(encode::score_code(s, 1) == encode::score_code(swapped, 0));
+    RC_ASSERT(game::score_code(s, 1) == game::score_code(swapped, 0));
     for (int level = 1; level <= 5; ++level) {
       game::Actions b{}, a{};
-      agents::act(static_cast<agents::Opponent>(level), s, 1, b, 0, 0);
-      agents::act(static_cast<agents::Opponent>(level), swapped, 0, a, 0, 0);
+      game::act(static_cast<game::Opponent>(level), s, 1, b, 0, 0);
+      game::act(static_cast<game::Opponent>(level), swapped, 0, a, 0, 0);
       RC_ASSERT(std::equal(b.of + 3, b.of + 6, a.of));
     }
   }));
@@ -177,8 +177,8 @@ TEST_CASE("a thousand games are the same games as ever", "[signature]") {
     while (!s.done()) {
       game::Actions actions{};
       for (int team = 0; team < 2; ++team)
-        agents::act(static_cast<agents::Opponent>((k / (team == 0 ? 1 : 6)) % 6), s, team, actions, 32,
-                    static_cast<std::uint64_t>(k));
+        game::act(static_cast<game::Opponent>((k / (team == 0 ? 1 : 6)) % 6), s, team, actions, 32,
+                  static_cast<std::uint64_t>(k));
       game::step(s, actions, chance);
       if (s.step() % 20 == 0) all = all * 31 + game::hash(s);
     }

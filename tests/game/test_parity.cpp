@@ -1,8 +1,8 @@
 // The fast game and opponents against the plain ones.
 #include "boards.hpp"
 #include "plain_game.hpp"
-#include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/opponents.hpp"
 #include "snake_ddp/game/position.hpp"
 
 using namespace snake_ddp;
@@ -10,11 +10,11 @@ using namespace snake_ddp;
 namespace {
 
 /// Moves for all snakes: each board has its own mixture, from random to skilled, to cover all kinds of games.
-game::Actions choose(const game::State& s, base::RandomStream& random, int board) {
+game::Actions choose(const game::State& s, core::RandomStream& random, int board) {
   game::Actions actions{};
-  constexpr agents::Opponent kPlayers[4] = {agents::Opponent::kLevel2, agents::Opponent::kEvasion,
-                                            agents::Opponent::kLevel3, agents::Opponent::kLevel1};
-  for (int team = 0; team < 2; ++team) agents::act(kPlayers[(board >> team) % 4], s, team, actions, 0, 0);
+  constexpr game::Opponent kPlayers[4] = {game::Opponent::kLevel2, game::Opponent::kEvasion,
+                                          game::Opponent::kLevel3, game::Opponent::kLevel1};
+  for (int team = 0; team < 2; ++team) game::act(kPlayers[(board >> team) % 4], s, team, actions, 0, 0);
   const std::uint32_t percent_random = board % 5 == 0 ? 100 : board % 5 == 1 ? 20 : 2;
   for (unsigned char& action : actions.of)
     if (random.below(100) < percent_random) action = static_cast<std::uint8_t>(random.below(4));
@@ -41,7 +41,7 @@ TEST_CASE("the fast game is the plain game: 65 boards, 4096 steps each, equal ch
   constexpr int kBoards = 65, kSteps = 4096 / boards::kSlowdown;
   int deaths = 0, meals = 0, games = 0;
   for (int board = 0; board < kBoards; ++board) {
-    base::RandomStream random(11, static_cast<std::uint64_t>(board), base::Purpose::kTest);
+    core::RandomStream random(11, static_cast<std::uint64_t>(board), core::Purpose::kTest);
     game::State fast;
     plain::Game slow;
     std::uint64_t stream = 0;
@@ -78,7 +78,7 @@ TEST_CASE("the fast game is the plain game: 65 boards, 4096 steps each, equal ch
 }
 
 TEST_CASE("the fast game is the plain game on crowded boards, where snakes hardly come back", "[parity]") {
-  base::RandomStream random(12, 0, base::Purpose::kTest);
+  core::RandomStream random(12, 0, core::Purpose::kTest);
   int empty = 0, gaps = 0, full = 0;
   const int n = 40000 / boards::kSlowdown;
   for (int k = 0; k < n; ++k) {
@@ -114,7 +114,7 @@ TEST_CASE("the fast game is the plain game on crowded boards, where snakes hardl
 }
 
 TEST_CASE("the scripted opponents choose as the reference's formulas say, ties included", "[parity]") {
-  base::RandomStream random(13, 0, base::Purpose::kTest);
+  core::RandomStream random(13, 0, core::Purpose::kTest);
   const int n = 20000 / boards::kSlowdown;
   for (int k = 0; k < n; ++k) {
     const game::State s = boards::crowded(random, 24 + k % 160);
@@ -122,7 +122,7 @@ TEST_CASE("the scripted opponents choose as the reference's formulas say, ties i
     for (int team = 0; team < 2; ++team) {
       for (int level = 1; level <= 5; ++level) {
         game::Actions got{{9, 9, 9, 9, 9, 9}};
-        agents::act(static_cast<agents::Opponent>(level), s, team, got, 0, 0);
+        game::act(static_cast<game::Opponent>(level), s, team, got, 0, 0);
         const std::array<int, 3> moves = plain::opponents(slow, team, level);
         game::Actions expected{{9, 9, 9, 9, 9, 9}};
         std::copy(moves.begin(), moves.end(), expected.of + 3 * team);

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "boards.hpp"
-#include "snake_ddp/agents/opponents.hpp"
-#include "snake_ddp/encode/moves.hpp"
-#include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/moves.hpp"
+#include "snake_ddp/game/observation.hpp"
+#include "snake_ddp/game/opponents.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/game/reach.hpp"
 #include "snake_ddp/game/sides.hpp"
@@ -59,9 +59,9 @@ std::vector<std::vector<Cells>> plain_reach(const game::State& s) {
   return by;
 }
 
-game::Outlook plain_outlook(const game::State& s, const std::vector<std::vector<Cells>>& by, int snake,
-                            int d) {
-  game::Outlook o;
+game::MoveFeatures plain_outlook(const game::State& s, const std::vector<std::vector<Cells>>& by, int snake,
+                                 int d) {
+  game::MoveFeatures o;
   const auto age = ages_of(s);
   const int cell = game::follow(s.head(snake), d);
   if (s.length(snake) == 0 || d == (s.direction(snake) ^ 1) || age[static_cast<std::size_t>(cell)] > 1)
@@ -108,8 +108,8 @@ void on_boards(int games, int every, Check check) {
     for (int t = 0; !s.done(); ++t) {
       if (t % every == 0) check(s);
       game::Actions actions{};
-      agents::act(g % 2 == 0 ? agents::Opponent::kTerritory : agents::Opponent::kLevel2, s, 0, actions, 1, 1);
-      agents::act(g % 3 == 0 ? agents::Opponent::kTerritory : agents::Opponent::kLevel0, s, 1, actions, 1, 1);
+      game::act(g % 2 == 0 ? game::Opponent::kTerritory : game::Opponent::kLevel2, s, 0, actions, 1, 1);
+      game::act(g % 3 == 0 ? game::Opponent::kTerritory : game::Opponent::kLevel0, s, 1, actions, 1, 1);
       game::PhiloxChance step_chance(41, static_cast<std::uint64_t>(g));
       game::step(s, actions, step_chance);
     }
@@ -150,18 +150,18 @@ TEST_CASE("reach and outlook are those of a search cell by cell", "[property]") 
         CAPTURE(game::picture(s), i, t);
         REQUIRE(cells_of(reach.by[i][t]) == by[static_cast<std::size_t>(i)][static_cast<std::size_t>(t)]);
       }
-      game::Outlook outlook[4];
-      game::look_ahead(s, reach, i, outlook);
+      game::MoveFeatures move_features[4];
+      game::look_ahead(s, reach, i, move_features);
       for (int d = 0; d < 4; ++d) {
         CAPTURE(game::picture(s), i, d);
-        const game::Outlook plain = plain_outlook(s, by, i, d);
-        REQUIRE(outlook[d].room == plain.room);
-        REQUIRE(outlook[d].territory == plain.territory);
-        REQUIRE(outlook[d].beans == plain.beans);
-        REQUIRE(outlook[d].bean_distance == plain.bean_distance);
-        REQUIRE(outlook[d].own_bean_distance == plain.own_bean_distance);
-        REQUIRE(outlook[d].foe_may_enter == plain.foe_may_enter);
-        REQUIRE(outlook[d].mate_may_enter == plain.mate_may_enter);
+        const game::MoveFeatures plain = plain_outlook(s, by, i, d);
+        REQUIRE(move_features[d].room == plain.room);
+        REQUIRE(move_features[d].territory == plain.territory);
+        REQUIRE(move_features[d].beans == plain.beans);
+        REQUIRE(move_features[d].bean_distance == plain.bean_distance);
+        REQUIRE(move_features[d].own_bean_distance == plain.own_bean_distance);
+        REQUIRE(move_features[d].foe_may_enter == plain.foe_may_enter);
+        REQUIRE(move_features[d].mate_may_enter == plain.mate_may_enter);
       }
     }
   });
@@ -169,25 +169,25 @@ TEST_CASE("reach and outlook are those of a search cell by cell", "[property]") 
 }
 
 TEST_CASE("the view is the window and what each move leads to", "[property]") {
-  constexpr int kView = encode::obs_size(encode::ObsKind::kView),
-                kWindow = encode::obs_size(encode::ObsKind::kWindow);
+  constexpr int kView = game::obs_size(game::ObsKind::kView),
+                kWindow = game::obs_size(game::ObsKind::kWindow);
   on_boards(4, 31, [&](const game::State& s) {
     const game::Reach reach = game::reach_of(s);
     for (int team = 0; team < 2; ++team) {
       std::vector<float> view(3 * kView, -99.0F), window(3 * kWindow, -99.0F);
-      encode::observe(encode::ObsKind::kView, s, team, view.data());
-      encode::observe(encode::ObsKind::kWindow, s, team, window.data());
+      game::observe(game::ObsKind::kView, s, team, view.data());
+      game::observe(game::ObsKind::kWindow, s, team, window.data());
       for (int i = 0; i < 3; ++i) {
         for (int f = 0; f < kWindow; ++f)
           REQUIRE(view[static_cast<std::size_t>(i * kView + f)] ==
                   window[static_cast<std::size_t>(i * kWindow + f)]);
         const int snake = 3 * team + i;
-        game::Outlook outlook[4];
-        game::look_ahead(s, reach, snake, outlook);
-        const unsigned open = encode::open_moves(s, snake);
+        game::MoveFeatures move_features[4];
+        game::look_ahead(s, reach, snake, move_features);
+        const unsigned open = game::open_moves(s, snake);
         for (int d = 0; d < 4; ++d) {
-          const float* at = view.data() + i * kView + kWindow + encode::view::kOutlook * d;
-          const game::Outlook& o = outlook[d];
+          const float* at = view.data() + i * kView + kWindow + game::view::kMoveFeatures * d;
+          const game::MoveFeatures& o = move_features[d];
           CHECK(at[0] == static_cast<float>(open >> d & 1U));
           CHECK(at[1] == Approx(o.room / 100.0));
           CHECK(at[2] == Approx(o.territory / 50.0));
@@ -207,12 +207,12 @@ TEST_CASE("the territory heuristic plays both sides alike, makes no fatal move w
   on_boards(6, 7, [](const game::State& s) {
     if (s.done()) return;
     game::Actions a{}, b{};
-    agents::act(agents::Opponent::kTerritory, s, 1, a, 0, 0);
-    agents::act(agents::Opponent::kTerritory, game::with_sides_swapped(s), 0, b, 0, 0);
+    game::act(game::Opponent::kTerritory, s, 1, a, 0, 0);
+    game::act(game::Opponent::kTerritory, game::with_sides_swapped(s), 0, b, 0, 0);
     Cells chosen;
     for (int i = 0; i < 3; ++i) {
       REQUIRE(a.of[3 + i] == b.of[i]);
-      const unsigned safe = ~encode::fatal_moves(s, 3 + i) & 15U;
+      const unsigned safe = ~game::fatal_moves(s, 3 + i) & 15U;
       bool free = false;  // of mates' moves
       for (int d = 0; d < 4; ++d)
         free = free || ((safe >> d & 1U) != 0 && chosen.count(game::follow(s.head(3 + i), d)) == 0);
@@ -223,7 +223,7 @@ TEST_CASE("the territory heuristic plays both sides alike, makes no fatal move w
 }
 
 TEST_CASE("the territory heuristic beats every other scripted opponent in two games of three", "[unit]") {
-  for (int level = 0; level <= static_cast<int>(agents::Opponent::kEvasion); ++level) {
+  for (int level = 0; level <= static_cast<int>(game::Opponent::kEvasion); ++level) {
     int won = 0;
     for (int g = 0; g < 120; ++g) {
       game::State s;
@@ -232,9 +232,8 @@ TEST_CASE("the territory heuristic beats every other scripted opponent in two ga
       const int side = g % 2;
       while (!s.done()) {
         game::Actions actions{};
-        agents::act(agents::Opponent::kTerritory, s, side, actions, 3, static_cast<std::uint64_t>(g));
-        agents::act(static_cast<agents::Opponent>(level), s, 1 - side, actions, 3,
-                    static_cast<std::uint64_t>(g));
+        game::act(game::Opponent::kTerritory, s, side, actions, 3, static_cast<std::uint64_t>(g));
+        game::act(static_cast<game::Opponent>(level), s, 1 - side, actions, 3, static_cast<std::uint64_t>(g));
         game::PhiloxChance step_chance(3, static_cast<std::uint64_t>(g));
         game::step(s, actions, step_chance);
       }

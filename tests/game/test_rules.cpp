@@ -1,7 +1,7 @@
 #include <map>
 
 #include "boards.hpp"
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/core/error.hpp"
 #include "snake_ddp/game/game.hpp"
 #include "snake_ddp/game/position.hpp"
 
@@ -389,7 +389,7 @@ TEST_CASE("an action above 3 is refused", "[unit]") {
   game::Actions actions = right();
   actions.of[4] = 4;
   const game::State before = s;
-  CHECK_THROWS_AS(game::step(s, actions, chance), base::UsageError);
+  CHECK_THROWS_AS(game::step(s, actions, chance), core::UsageError);
   CHECK_THROWS_WITH(game::step(s, actions, chance), "the action of snake 4 is 4, not 0..3");
   CHECK(s == before);
 }
@@ -461,15 +461,15 @@ TEST_CASE("a drawing that is not a board is rejected", "[unit]") {
     text.replace(text.find(from), from.size(), to);
     return text;
   };
-  CHECK_THROWS_AS(game::drawn(broken(">>A", "..A")), base::Bug);
-  CHECK_THROWS_AS(game::drawn(broken(">>A", ">.A")), base::Bug);
-  CHECK_THROWS_AS(game::drawn(broken(">>A", "...")), base::Bug);
-  CHECK_THROWS_AS(game::drawn(broken(">>A", "<>A")), base::Bug);
-  CHECK_THROWS_AS(game::drawn(broken(">>A.", "?>>A")), base::Bug);
-  CHECK_THROWS_AS(game::drawn(broken("....\n", "...\n")), base::Bug);
-  CHECK_THROWS_AS(game::drawn(broken("A right", "A forward")), base::Bug);
-  CHECK_THROWS_AS(game::drawn(broken("beans ", "beans 0 ")), base::Bug);
-  CHECK_THROWS_AS(game::drawn(broken("step 1", "stop 1")), base::Bug);
+  CHECK_THROWS_AS(game::drawn(broken(">>A", "..A")), core::Bug);
+  CHECK_THROWS_AS(game::drawn(broken(">>A", ">.A")), core::Bug);
+  CHECK_THROWS_AS(game::drawn(broken(">>A", "...")), core::Bug);
+  CHECK_THROWS_AS(game::drawn(broken(">>A", "<>A")), core::Bug);
+  CHECK_THROWS_AS(game::drawn(broken(">>A.", "?>>A")), core::Bug);
+  CHECK_THROWS_AS(game::drawn(broken("....\n", "...\n")), core::Bug);
+  CHECK_THROWS_AS(game::drawn(broken("A right", "A forward")), core::Bug);
+  CHECK_THROWS_AS(game::drawn(broken("beans ", "beans 0 ")), core::Bug);
+  CHECK_THROWS_AS(game::drawn(broken("step 1", "stop 1")), core::Bug);
 }
 
 TEST_CASE("the consistency check detects each kind of damage", "[unit]") {
@@ -482,15 +482,15 @@ TEST_CASE("the consistency check detects each kind of damage", "[unit]") {
     change(s);
     return s;
   };
-  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.cells[s.heads[2]] = 0; })), base::Bug);
-  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.cells[s.nth_free(0)] = 4; })), base::Bug);
-  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.cells[s.nth_free(0)] = 1; })), base::Bug);
-  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.beans[1] = s.beans[0]; })), base::Bug);
-  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.lengths[3] = 4; })), base::Bug);
-  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.lengths[3] = 2; })), base::Bug);
-  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.lengths[3] = 0; })), base::Bug);
-  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.heads[0] = s.heads[1]; })), base::Bug);
-  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.steps = 202; })), base::Bug);
-  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.directions[0] = 4; })), base::Bug);
-  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { --s.n_beans; })), base::Bug);
+  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.cells[s.heads[2]] = 0; })), core::Bug);
+  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.cells[s.nth_free(0)] = 4; })), core::Bug);
+  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.cells[s.nth_free(0)] = 1; })), core::Bug);
+  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.beans[1] = s.beans[0]; })), core::Bug);
+  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.lengths[3] = 4; })), core::Bug);
+  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.lengths[3] = 2; })), core::Bug);
+  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.lengths[3] = 0; })), core::Bug);
+  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.heads[0] = s.heads[1]; })), core::Bug);
+  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.steps = 202; })), core::Bug);
+  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { s.directions[0] = 4; })), core::Bug);
+  CHECK_THROWS_AS(check_consistency(damaged([](game::State& s) { --s.n_beans; })), core::Bug);
 }

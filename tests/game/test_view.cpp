@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "boards.hpp"
-#include "snake_ddp/agents/opponents.hpp"
-#include "snake_ddp/encode/mirror.hpp"
-#include "snake_ddp/encode/moves.hpp"
-#include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/mirror.hpp"
+#include "snake_ddp/game/moves.hpp"
+#include "snake_ddp/game/observation.hpp"
+#include "snake_ddp/game/opponents.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/game/sides.hpp"
 
@@ -18,13 +18,13 @@ using namespace snake_ddp;
 
 namespace {
 
-constexpr int kFeatures = encode::obs_size(encode::ObsKind::kWindow);
+constexpr int kFeatures = game::obs_size(game::ObsKind::kWindow);
 using Rows = std::array<std::vector<float>, 3>;
 
-Rows view_of(const game::State& s, int team, encode::ObsKind kind = encode::ObsKind::kWindow) {
-  const int size = encode::obs_size(kind);
+Rows view_of(const game::State& s, int team, game::ObsKind kind = game::ObsKind::kWindow) {
+  const int size = game::obs_size(kind);
   std::vector<float> flat(static_cast<std::size_t>(3 * size), -99.0F);
-  encode::observe(kind, s, team, flat.data());
+  game::observe(kind, s, team, flat.data());
   Rows rows;
   for (int i = 0; i < 3; ++i)
     rows[static_cast<std::size_t>(i)].assign(flat.begin() + i * size, flat.begin() + (i + 1) * size);
@@ -147,7 +147,7 @@ void require_near(const std::vector<float>& got, const std::vector<float>& expec
 // Boards of play, of crowds, and without room.
 template <class See>
 void on_many_boards(See see) {
-  base::RandomStream random(3, 1, base::Purpose::kTest);
+  core::RandomStream random(3, 1, core::Purpose::kTest);
   for (std::uint64_t g = 0; g < 12 / boards::kSlowdown + 2; ++g) {
     game::State s;
     game::PhiloxChance chance(4, g);
@@ -155,8 +155,8 @@ void on_many_boards(See see) {
     while (!s.done()) {
       see(s);
       game::Actions actions{};
-      agents::act(static_cast<agents::Opponent>(g % 6), s, 0, actions, 1, g);
-      agents::act(agents::Opponent::kLevel4, s, 1, actions, 1, g);
+      game::act(static_cast<game::Opponent>(g % 6), s, 0, actions, 1, g);
+      game::act(game::Opponent::kLevel4, s, 1, actions, 1, g);
       game::step(s, actions, chance);
     }
     see(s);
@@ -190,11 +190,11 @@ TEST_CASE("the view equals a plain one computed from the board", "[parity]") {
 }
 
 TEST_CASE("with the heading up, the view equals a plain one, and its moves are turned", "[parity]") {
-  using encode::ObsKind;
+  using game::ObsKind;
   for (int up = 0; up < 4; ++up) {
     for (int move = 0; move < 4; ++move) {
-      REQUIRE(encode::direction_of(up, move) == kTurned[up][move]);
-      REQUIRE(encode::move_of(up, kTurned[up][move]) == move);
+      REQUIRE(game::direction_of(up, move) == kTurned[up][move]);
+      REQUIRE(game::move_of(up, kTurned[up][move]) == move);
     }
   }
   on_many_boards([](const game::State& s) {
@@ -204,12 +204,12 @@ TEST_CASE("with the heading up, the view equals a plain one, and its moves are t
       for (int i = 0; i < 3; ++i) {
         const int snake = team * 3 + i, heading = s.direction(snake);
         const std::vector<float>& row = rows[static_cast<std::size_t>(i)];
-        REQUIRE(encode::up_in(ObsKind::kAhead, row.data()) == heading);
+        REQUIRE(game::up_in(ObsKind::kAhead, row.data()) == heading);
         std::vector<float> expected = plain_view(p, snake, heading);
         for (const int direction : kTurned[heading]) {
-          const auto outlook =
-              upright[static_cast<std::size_t>(i)].begin() + kFeatures + direction * encode::view::kOutlook;
-          expected.insert(expected.end(), outlook, outlook + encode::view::kOutlook);
+          const auto move_features = upright[static_cast<std::size_t>(i)].begin() + kFeatures +
+                                     direction * game::view::kMoveFeatures;
+          expected.insert(expected.end(), move_features, move_features + game::view::kMoveFeatures);
         }
         require_near(row, expected);
       }
@@ -228,8 +228,7 @@ TEST_CASE("with the heading up, a board turned by 180 degrees looks the same", "
     for (int& direction : p.directions) direction ^= 1;
     const game::State t = game::make_state(p);
     for (int team = 0; team < 2; ++team) {
-      Rows before = view_of(s, team, encode::ObsKind::kAhead),
-           after = view_of(t, team, encode::ObsKind::kAhead);
+      Rows before = view_of(s, team, game::ObsKind::kAhead), after = view_of(t, team, game::ObsKind::kAhead);
       for (std::size_t i = 0; i < 3; ++i) {
         std::swap_ranges(after[i].begin() + 270, after[i].begin() + 271, after[i].begin() + 271);
         std::swap_ranges(after[i].begin() + 272, after[i].begin() + 273, after[i].begin() + 273);
@@ -242,7 +241,7 @@ TEST_CASE("with the heading up, a board turned by 180 degrees looks the same", "
 }
 
 TEST_CASE("a mirrored board has the mirrored features", "[property]") {
-  using encode::ObsKind;
+  using game::ObsKind;
   // Which of two at the same distance comes first, and the sign of half the way around, are not mirrored.
   const auto ambiguous = [](const std::vector<float>& row) {
     const auto of_some = [&](int first, int last, int floats) {
@@ -256,7 +255,7 @@ TEST_CASE("a mirrored board has the mirrored features", "[property]") {
       }
       return false;
     };
-    using namespace encode::view;
+    using namespace game::view;
     return of_some(kBeans, kMates, 2) || of_some(kMates, kFoes, 3) || of_some(kFoes, kHeading, 3);
   };
   int compared = 0;
@@ -269,13 +268,13 @@ TEST_CASE("a mirrored board has the mirrored features", "[property]") {
     for (int& direction : p.directions) direction ^= direction >= game::kLeft ? 1 : 0;
     const game::State t = game::make_state(p);
     for (const ObsKind kind : {ObsKind::kWindow, ObsKind::kView, ObsKind::kAhead}) {
-      const std::vector<base::MirrorImage> images = encode::mirror_of(kind).inputs;
+      const std::vector<core::MirrorImage> images = game::mirror_of(kind).inputs;
       for (int team = 0; team < 2; ++team) {
         const Rows before = view_of(s, team, kind), after = view_of(t, team, kind);
         for (std::size_t i = 0; i < 3; ++i) {
           if (ambiguous(before[i])) continue;
           std::vector<float> expected;
-          for (const base::MirrorImage& image : images)
+          for (const core::MirrorImage& image : images)
             expected.push_back(image.sign * before[i][static_cast<std::size_t>(image.of)]);
           std::vector<float> row = after[i];
           row.resize(expected.size());
@@ -315,7 +314,7 @@ TEST_CASE("the view shows what the drawing shows", "[unit]") {
 }
 
 TEST_CASE("a shifted board looks the same", "[property]") {
-  base::RandomStream random(5, 1, base::Purpose::kTest);
+  core::RandomStream random(5, 1, core::Purpose::kTest);
   on_many_boards([&](const game::State& s) {
     if (s.done()) return;  // an empty snake is at cell 0 of any shifted board
     const game::State t = shifted(s, static_cast<int>(random.below(10)), static_cast<int>(random.below(20)));
@@ -348,24 +347,24 @@ TEST_CASE("team B sees what team A sees of the board with sides swapped", "[prop
     const game::State t = game::with_sides_swapped(s);
     game::check_consistency(t);
     REQUIRE(game::with_sides_swapped(t) == s);
-    for (const auto kind : {encode::ObsKind::k26, encode::ObsKind::k30, encode::ObsKind::kWindow,
-                            encode::ObsKind::kView, encode::ObsKind::kAhead}) {
-      std::vector<float> a(3 * encode::kMaxObsSize, 0.0F), b(a);
-      encode::observe(kind, s, 1, b.data());
-      encode::observe(kind, t, 0, a.data());
+    for (const auto kind : {game::ObsKind::k26, game::ObsKind::k30, game::ObsKind::kWindow,
+                            game::ObsKind::kView, game::ObsKind::kAhead}) {
+      std::vector<float> a(3 * game::kMaxObsSize, 0.0F), b(a);
+      game::observe(kind, s, 1, b.data());
+      game::observe(kind, t, 0, a.data());
       REQUIRE(a == b);
     }
-    for (int i = 0; i < 6; ++i) REQUIRE(encode::fatal_moves(s, i) == encode::fatal_moves(t, (i + 3) % 6));
+    for (int i = 0; i < 6; ++i) REQUIRE(game::fatal_moves(s, i) == game::fatal_moves(t, (i + 3) % 6));
   });
 }
 
 TEST_CASE("a fatal move kills whatever the others do, a reversal is replaced", "[property]") {
-  base::RandomStream random(6, 1, base::Purpose::kTest);
+  core::RandomStream random(6, 1, core::Purpose::kTest);
   int fatal = 0, spared = 0;
   on_many_boards([&](const game::State& s) {
     if (s.done()) return;
     for (int snake = 0; snake < 6; ++snake) {
-      const unsigned bits = encode::fatal_moves(s, snake);
+      const unsigned bits = game::fatal_moves(s, snake);
       const int back = s.direction(snake) ^ 1;
       REQUIRE((bits >> back & 1U) == 1U);
       for (int d = 0; d < 4; ++d) {
@@ -403,14 +402,14 @@ TEST_CASE("a tail's cell may be entered, a neck's may not, and a snake without a
     ....................)");
   // A heads away from its neck, which is left of it.
   CHECK(s.direction(0) == game::kRight);
-  CHECK(encode::fatal_moves(s, 0) == 15U);
-  CHECK(encode::open_moves(s, 0) == 15U);
+  CHECK(game::fatal_moves(s, 0) == 15U);
+  CHECK(game::open_moves(s, 0) == 15U);
   const game::State ring = boards::top(R"(
     ....................
     ..>v................
     ..^A................
     ....................
     ....................)");
-  CHECK(encode::fatal_moves(ring, 0) == (1U << game::kUp));  // left is the own tail, which moves on
-  CHECK(encode::open_moves(ring, 0) == (15U & ~(1U << game::kUp)));
+  CHECK(game::fatal_moves(ring, 0) == (1U << game::kUp));  // left is the own tail, which moves on
+  CHECK(game::open_moves(ring, 0) == (15U & ~(1U << game::kUp)));
 }

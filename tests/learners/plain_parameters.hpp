@@ -9,7 +9,7 @@
 #include <cmath>
 #include <vector>
 
-#include "snake_ddp/nets/flat_parameters.hpp"
+#include "nets/flat_parameters.hpp"
 
 namespace snake_ddp::tests {
 

@@ -7,17 +7,17 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/nets/flat_parameters.hpp"
+#include "io/state_dict.hpp"
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
+#include "nets/flat_parameters.hpp"
 
 namespace recorded {
 
 using namespace snake_ddp;
 
-inline files::NamedTensors part(const files::NamedTensors& all, const std::string& prefix) {
-  files::NamedTensors out;
+inline io::NamedTensors part(const io::NamedTensors& all, const std::string& prefix) {
+  io::NamedTensors out;
   for (const auto& [name, tensor] : all) {
     if (name.rfind(prefix, 0) == 0) out.emplace_back(name.substr(prefix.size()), tensor);
   }
@@ -25,7 +25,7 @@ inline files::NamedTensors part(const files::NamedTensors& all, const std::strin
   return out;
 }
 
-inline at::Tensor one(const files::NamedTensors& all, const std::string& wanted) {
+inline at::Tensor one(const io::NamedTensors& all, const std::string& wanted) {
   for (const auto& [name, tensor] : all) {
     if (name == wanted) return tensor;
   }
@@ -50,14 +50,14 @@ inline learners::LearnerOptions dqn_options(const std::string& algo) {
 }
 
 /// The batch of its update `u`.
-inline replay::Batch dqn_batch(const files::NamedTensors& recording, int u) {
+inline learners::Batch dqn_batch(const io::NamedTensors& recording, int u) {
   const auto now = part(recording, "update" + std::to_string(u) + ".");
   const auto of = [&](const std::string& name) { return one(now, name).contiguous(); };
   return {{with_one(of("state")), of("action"), of("reward"), with_one(of("next_state")), of("discount"),
            of("next_moves")}};
 }
 
-inline void require_near(const nets::NamedTensors& got, const files::NamedTensors& expected,
+inline void require_near(const nets::NamedTensors& got, const io::NamedTensors& expected,
                          double tolerance = 1e-5) {
   REQUIRE(got.size() == expected.size());
   for (const auto& [name, tensor] : expected) {

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "../host_loops.hpp"
-#include "snake_ddp/learners/adam.hpp"
+#include "learners/adam.hpp"
 
 namespace {
 

@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "learners/bicnet.hpp"
 #include "plain_parameters.hpp"
-#include "snake_ddp/learners/bicnet.hpp"
 
 namespace {
 
@@ -42,7 +42,7 @@ void check_bicnet(const learners::LearnerOptions& options) {
     const at::Tensor a = at::rand({batch_size, 3, 4}), r = at::randn({batch_size, 3});
     const at::Tensor discount = (at::rand({batch_size, 3}) < 0.9).to(at::kFloat) * 0.97;
     const at::Tensor one = at::ones({batch_size, 3, 1});
-    replay::Batch batch{{at::cat({s, one}, 2), a, r, at::cat({s2, one}, 2), discount}};
+    learners::Batch batch{{at::cat({s, one}, 2), a, r, at::cat({s2, one}, 2), discount}};
     learner.update(batch, [](at::Tensor&) {});
 
     const at::Tensor q2 = critic_target(at::cat({s2, actor_target(s2)}, 2)).detach();

@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "learners/buffer.hpp"
+#include "learners/ddpg.hpp"
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
 #include "named_tensors.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/learners/ddpg.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/nets/net_mirror.hpp"
-#include "snake_ddp/nets/policy.hpp"
-#include "snake_ddp/replay/buffer.hpp"
+#include "nets/net_mirror.hpp"
+#include "nets/policy.hpp"
+#include "snake_ddp/core/error.hpp"
 #include "witness.hpp"
 
 namespace {
@@ -35,14 +35,14 @@ learners::LearnerOptions small(const std::string& algo, bool layer_norm = false)
   return o;
 }
 
-replay::Batch random_batch(const learners::Learner& learner, std::int64_t size, std::uint64_t seed) {
+learners::Batch random_batch(const learners::Learner& learner, std::int64_t size, std::uint64_t seed) {
   at::manual_seed(seed);
-  return replay::random_batch(learner.columns(), size);
+  return learners::random_batch(learner.columns(), size);
 }
 
 bool has_flag(const learners::LearnerEntry& entry, const std::string& name) {
-  const config::Fields flags = entry.flags();
-  return std::any_of(flags.begin(), flags.end(), [&](const config::Field& f) { return f.name == name; });
+  const io::Fields flags = entry.flags();
+  return std::any_of(flags.begin(), flags.end(), [&](const io::Field& f) { return f.name == name; });
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ TEST_CASE("a learner fits one batch", "[conformance]") {
       options.tau = 0;
       options.c_lr = 3e-3;
       const auto learner = entry.make(options);
-      const replay::Batch batch = random_batch(*learner, 8, 1);
+      const learners::Batch batch = random_batch(*learner, 8, 1);
       learner->update(batch, kAlone);
       const double first = learner->stats().critic_loss;
       for (int u = 0; u < 2000; ++u) learner->update(batch, kAlone);
@@ -89,7 +89,7 @@ TEST_CASE("the actor's updates increase the critic's value", "[conformance]") {
     learners::LearnerOptions options = small(entry.name);
     options.c_lr = 0;
     const auto learner = entry.make(options);
-    const replay::Batch batch = random_batch(*learner, 32, 1);
+    const learners::Batch batch = random_batch(*learner, 32, 1);
     learner->update(batch, kAlone);
     CHECK(learner->measured().sizes() == at::IntArrayRef{5});
     const double first = learner->stats().actor_loss;
@@ -126,8 +126,8 @@ TEST_CASE("ranks that average their gradients stay equal and do not follow their
                alone = entry.make(small(entry.name));
     require_same(a->state(), b->state());
     for (std::uint64_t u = 0; u < 5; ++u) {
-      const replay::Batch x = random_batch(*a, 16, 2 * u), y = random_batch(*a, 16, 2 * u + 1);
-      replay::Batch both;
+      const learners::Batch x = random_batch(*a, 16, 2 * u), y = random_batch(*a, 16, 2 * u + 1);
+      learners::Batch both;
       for (std::size_t c = 0; c < x.columns.size(); ++c)
         both.columns.push_back(at::cat({x.columns[c], y.columns[c]}));
       alone->update(both, kAlone);
@@ -173,7 +173,7 @@ namespace {
 /// The operators and averages of an update, in their order.
 class Course final : private Witness {
  public:
-  std::vector<std::string> of(learners::Learner& learner, const replay::Batch& batch) {
+  std::vector<std::string> of(learners::Learner& learner, const learners::Batch& batch) {
     calls_.clear();
     watch();
     learner.update(batch, [this](at::Tensor& gradient) {
@@ -207,7 +207,7 @@ TEST_CASE("ranks call the same averages in the same order, whatever their batche
     for (std::uint64_t u = 0; u < 4; ++u) {
       std::vector<std::vector<std::string>> courses;
       for (const auto& learner : ranks) {
-        replay::Batch batch = random_batch(*learner, 16, 100 * u + courses.size());
+        learners::Batch batch = random_batch(*learner, 16, 100 * u + courses.size());
         for (at::Tensor& column : batch.columns) {
           if (courses.size() == 2) column.zero_();
           if (courses.size() == 3) column.fill_(1);
@@ -248,7 +248,7 @@ TEST_CASE("an update with learning rate 0 changes no weight, and a scaled rate g
     const auto full = entry.make(options), none = entry.make(options), again = entry.make(options),
                half = entry.make(options);
     const nets::NamedTensors before = of_networks(*full);
-    const replay::Batch batch = random_batch(*full, 16, 3);
+    const learners::Batch batch = random_batch(*full, 16, 3);
     none->scale_rates(0);
     again->scale_rates(0.5);
     again->scale_rates(1);
@@ -315,14 +315,14 @@ TEST_CASE("from exported weights each target starts as its network, and the opti
     const auto fresh = entry.make(options);
     nets::copy_state(copy_of(state), fresh->state(), "state");
     fresh->state_changed();
-    const replay::Batch batch = random_batch(*learner, 16, 9);
+    const learners::Batch batch = random_batch(*learner, 16, 9);
     for (const auto& one : {learner.get(), fresh.get()}) one->update(batch, kAlone);
     require_same(copy_of(fresh->state()), copy_of(learner->state()));
   }
 }
 
 TEST_CASE("a symmetric learner stays symmetric, and refuses weights that are not", "[conformance]") {
-  const base::Mirror mirror = {{{1}, {0}, {2, -1.0F}}, {{0}, {1}, {3}, {2}}};
+  const core::Mirror mirror = {{{1}, {0}, {2, -1.0F}}, {{0}, {1}, {3}, {2}}};
   int symmetric = 0;
   for (const learners::LearnerEntry& entry : learners::registry()) {
     if (!has_flag(entry, "mirror_symmetric")) continue;
@@ -344,7 +344,7 @@ TEST_CASE("a symmetric learner stays symmetric, and refuses weights that are not
     };
     for (const bool is_symmetric : {false, true}) {
       options.mirror_symmetric = is_symmetric;
-      options.mirror = is_symmetric ? mirror : base::Mirror();
+      options.mirror = is_symmetric ? mirror : core::Mirror();
       const auto learner = entry.make(options);
       const nets::NamedTensors start = copy_of(learner->exported_actor());
       for (std::uint64_t u = 0; u < 20; ++u) learner->update(random_batch(*learner, 16, u), kAlone);
@@ -365,7 +365,7 @@ TEST_CASE("a symmetric learner stays symmetric, and refuses weights that are not
         CHECK(exactly());
         for (learners::Trained& t : learner->trained()) {
           rounded(t.weights);
-          for (at::Tensor& beside : t.beside) rounded(beside);
+          for (at::Tensor& beside : t.slots) rounded(beside);
         }
         CHECK_FALSE(exactly());
         learner->state_changed();
@@ -375,7 +375,7 @@ TEST_CASE("a symmetric learner stays symmetric, and refuses weights that are not
       learner->start_from_exported();
       at::Tensor(learner->exported_actor()[0].second).select(0, 0).add_(0.01);
       if (!is_symmetric) continue;
-      CHECK_THROWS_AS(learner->state_changed(), base::FileError);
+      CHECK_THROWS_AS(learner->state_changed(), core::FileError);
       CHECK_THROWS_WITH(learner->start_from_exported(), Catch::Contains("without --mirror_symmetric"));
       // Divergence is reported as such, elsewhere.
       at::Tensor(learner->exported_actor()[0].second).fill_(std::numeric_limits<double>::quiet_NaN());

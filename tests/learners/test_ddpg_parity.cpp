@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "learners/ddpg.hpp"
 #include "plain_parameters.hpp"
-#include "snake_ddp/learners/ddpg.hpp"
 
 namespace {
 
@@ -33,7 +33,7 @@ void check_ddpg(const learners::LearnerOptions& options) {
     const at::Tensor a = at::rand({batch_size, 3, 4}), r = at::randn({batch_size, 3});
     const at::Tensor discount = (at::rand({batch_size, 3}) < 0.9).to(at::kFloat) * 0.97;
     const at::Tensor one = at::ones({batch_size, 3, 1});
-    replay::Batch batch{{at::cat({s, one}, 2), a, r, at::cat({s2, one}, 2), discount}};
+    learners::Batch batch{{at::cat({s, one}, 2), a, r, at::cat({s2, one}, 2), discount}};
     learner.update(batch, [](at::Tensor&) {});
 
     const auto rows = [](const at::Tensor& t) { return t.reshape({-1, t.size(-1)}); };

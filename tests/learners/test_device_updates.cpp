@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/replay/buffer.hpp"
+#include "learners/buffer.hpp"
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
 
 namespace {
 
@@ -35,8 +35,8 @@ TEST_CASE("updates on a device are the host's but for rounding", "[.device]") {
       std::vector<at::Tensor> start;
       for (const learners::Trained& t : here->trained()) start.push_back(t.weights.clone());
       for (int u = 0; u < 5; ++u) {
-        const replay::Batch batch = replay::random_batch(here->columns(), 96);
-        replay::Batch copied;
+        const learners::Batch batch = learners::random_batch(here->columns(), 96);
+        learners::Batch copied;
         for (const at::Tensor& column : batch.columns) copied.columns.push_back(column.to(at::kCUDA));
         here->update(batch, [](at::Tensor&) {});
         there->update(copied, [](at::Tensor&) {});

@@ -7,7 +7,7 @@
 
 #include "../../src/learners/double_q_work.hpp"
 #include "../host_loops.hpp"
-#include "snake_ddp/base/each.hpp"
+#include "snake_ddp/core/each.hpp"
 
 namespace {
 
@@ -26,7 +26,7 @@ void compare(int snakes, std::int64_t learned) {
   at::Tensor loss = at::full({learned}, std::numeric_limits<float>::quiet_NaN()),
              d_values = at::empty_like(values);
   const auto floats = [](const at::Tensor& t) { return t.data_ptr<float>(); };
-  base::each_on_host(
+  core::each_on_host(
       learned, learners::DoubleQ{snakes, 1.0F / static_cast<float>(learned), floats(values), floats(action),
                                  floats(reward), floats(discount), floats(online), floats(target),
                                  floats(moves), floats(loss), floats(d_values)});
@@ -61,7 +61,7 @@ TEST_CASE("double Q-learning's kernel passes on values that are not numbers", "[
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float values[4] = {nan, 0, 0, 0}, action[4] = {1, 0, 0, 0}, none = 0, other[4] = {1, 2, 3, 4};
   float loss = 0, d_values[4] = {};
-  base::each_on_host(
+  core::each_on_host(
       1, learners::DoubleQ{1, 1.0F, values, action, &none, &none, other, other, other, &loss, d_values});
   CHECK(std::isnan(loss));
   CHECK(std::isnan(d_values[0]));

@@ -3,9 +3,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
 #include "recorded.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
 #include "test_data.hpp"
 
 namespace {
@@ -19,7 +19,7 @@ using recorded::require_near;
 
 TEST_CASE("five updates of DQN, VDN and QMIX equal those of a plain implementation", "[golden]") {
   const std::string algo = GENERATE("dqn", "vdn", "qmix");
-  const auto recording = files::load_state_dict(test_data(algo + "_updates.pth"));
+  const auto recording = io::load_state_dict(test_data(algo + "_updates.pth"));
   learners::LearnerOptions options = recorded::dqn_options(algo);
   options.library_products = GENERATE(false, true);
   const auto learner = learners::make_learner(options);

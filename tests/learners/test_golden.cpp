@@ -3,9 +3,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "learners/bicnet.hpp"
+#include "learners/ddpg.hpp"
 #include "recorded.hpp"
-#include "snake_ddp/learners/bicnet.hpp"
-#include "snake_ddp/learners/ddpg.hpp"
 #include "test_data.hpp"
 
 namespace {
@@ -20,7 +20,7 @@ double relative_difference(const at::Tensor& got, const at::Tensor& expected) {
   return ((got - expected).abs().max() / expected.abs().max()).item<double>();
 }
 
-void require_equal_state(const nets::NamedTensors& got, const files::NamedTensors& expected) {
+void require_equal_state(const nets::NamedTensors& got, const io::NamedTensors& expected) {
   REQUIRE(got.size() == expected.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     CAPTURE(got[i].first);
@@ -37,7 +37,7 @@ void require_equal_state(const nets::NamedTensors& got, const files::NamedTensor
 
 template <class Learner>
 void check_recording(const std::string& recording, const std::string& activation) {
-  const auto recorded = files::load_state_dict(test_data(recording));
+  const auto recorded = io::load_state_dict(test_data(recording));
   learners::LearnerOptions options;
   options.hidden_size = 32;
   options.output_activation = activation;
@@ -56,7 +56,7 @@ void check_recording(const std::string& recording, const std::string& activation
   for (int u = 0; u < 5; ++u) {
     CAPTURE(u);
     const std::string prefix = "update" + std::to_string(u) + ".";
-    replay::Batch batch;
+    learners::Batch batch;
     batch.columns = {one(recorded, prefix + "state"), one(recorded, prefix + "action"),
                      one(recorded, prefix + "reward").squeeze(2), one(recorded, prefix + "next_state"),
                      (1.0 - one(recorded, prefix + "done").squeeze(2)) * gamma};

@@ -3,10 +3,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "learners/columns.hpp"
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
 #include "recorded.hpp"
-#include "snake_ddp/learners/columns.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
 #include "test_data.hpp"
 
 namespace {
@@ -21,7 +21,7 @@ using recorded::with_one;
 TEST_CASE("updates of PQN and PQN-VDN equal those of a plain implementation", "[golden]") {
   const std::string algo = GENERATE("pqn", "pqn_vdn");
   CAPTURE(algo);
-  const auto recording = files::load_state_dict(test_data(algo + "_updates.pth"));
+  const auto recording = io::load_state_dict(test_data(algo + "_updates.pth"));
   learners::LearnerOptions options;
   options.algo = algo;
   options.features = 41;
@@ -40,7 +40,7 @@ TEST_CASE("updates of PQN and PQN-VDN equal those of a plain implementation", "[
     CAPTURE(u);
     const auto now = part(recording, "update" + std::to_string(u) + ".");
     const at::Tensor drawn = recorded::one(now, "rows").to(at::kLong);
-    replay::Batch batch;
+    learners::Batch batch;
     for (const at::Tensor& all : rows) batch.columns.push_back(all.index_select(0, drawn));
     learner->update(batch, [](at::Tensor&) {});
     const learners::UpdateStats stats = learner->stats();

@@ -3,9 +3,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "nets/precision.hpp"
 #include "recorded.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/nets/precision.hpp"
+#include "snake_ddp/core/error.hpp"
 #include "test_data.hpp"
 
 namespace {
@@ -23,8 +23,7 @@ struct Chosen {
 // How far weights are from `after`, as a share of how far these are from `before`.
 class Distance {
  public:
-  void add(const nets::NamedTensors& now, const files::NamedTensors& before,
-           const files::NamedTensors& after) {
+  void add(const nets::NamedTensors& now, const io::NamedTensors& before, const io::NamedTensors& after) {
     for (const auto& [name, weights] : now) {
       off_ += (weights - one(after, name)).square().sum().item<double>();
       moved_ += (one(after, name) - one(before, name)).square().sum().item<double>();
@@ -39,7 +38,7 @@ class Distance {
 // Of DQN after the recording's five updates.
 double dqn_off(Precision precision) {
   const Chosen chosen(precision);
-  const auto recording = files::load_state_dict(test_data("dqn_updates.pth"));
+  const auto recording = io::load_state_dict(test_data("dqn_updates.pth"));
   learners::LearnerOptions options = recorded::dqn_options("dqn");
   const auto learner = learners::make_learner(options);
   const nets::NamedTensors state = learner->state();
@@ -61,5 +60,5 @@ TEST_CASE("products of lower precision give nearly the recorded updates", "[gold
   CHECK(bf16 > float32);
   CHECK(bf16 < 0.5);
   CHECK(nets::precision_from_name("bf16") == Precision::kBf16);
-  CHECK_THROWS_AS(nets::precision_from_name("fp8"), base::UsageError);
+  CHECK_THROWS_AS(nets::precision_from_name("fp8"), core::UsageError);
 }

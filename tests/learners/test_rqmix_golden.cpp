@@ -3,10 +3,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
 #include "recorded.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
+#include "snake_ddp/core/error.hpp"
 #include "test_data.hpp"
 
 using namespace snake_ddp;
@@ -16,7 +16,7 @@ using recorded::require_near;
 using recorded::with_one;
 
 TEST_CASE("five updates of recurrent QMIX equal those of a plain implementation", "[golden]") {
-  const auto recording = files::load_state_dict(test_data("rqmix_updates.pth"));
+  const auto recording = io::load_state_dict(test_data("rqmix_updates.pth"));
   learners::LearnerOptions options;
   options.algo = "rqmix";
   options.features = 41;
@@ -37,9 +37,9 @@ TEST_CASE("five updates of recurrent QMIX equal those of a plain implementation"
     CAPTURE(u);
     const auto now = part(recording, "update" + std::to_string(u) + ".");
     const auto one = [&](const std::string& name) { return recorded::one(now, name).contiguous(); };
-    const replay::Batch batch{{with_one(one("state")), one("action"), one("reward"),
-                               with_one(one("next_state")), one("discount"), one("next_moves"),
-                               one("there")}};
+    const learners::Batch batch{{with_one(one("state")), one("action"), one("reward"),
+                                 with_one(one("next_state")), one("discount"), one("next_moves"),
+                                 one("there")}};
     learner->update(batch, [](at::Tensor&) {});
     const learners::UpdateStats stats = learner->stats();
     CHECK(stats.critic_loss == Approx(one("loss").item<double>()).epsilon(1e-5));
@@ -58,6 +58,6 @@ TEST_CASE("recurrent QMIX rejects windows that are only burn-in", "[unit]") {
   learners::LearnerOptions options;
   options.algo = "rqmix";
   options.burn_in = options.sequence_length;
-  CHECK_THROWS_AS(learners::make_learner(options), base::UsageError);
+  CHECK_THROWS_AS(learners::make_learner(options), core::UsageError);
   CHECK_THROWS_WITH(learners::make_learner(options), Catch::Contains("--burn_in"));
 }

@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "snake_ddp/nets/flat_parameters.hpp"
+#include "nets/flat_parameters.hpp"
 
 namespace snake_ddp::tests {
 

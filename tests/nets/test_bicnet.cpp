@@ -1,14 +1,14 @@
 #include "helpers.hpp"
-#include "snake_ddp/nets/bicnet.hpp"
+#include "nets/bicnet.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
 #include <catch2/catch.hpp>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/nets/lstm_cell.hpp"
-#include "snake_ddp/nets/policy.hpp"
+#include "nets/lstm_cell.hpp"
+#include "nets/policy.hpp"
+#include "snake_ddp/core/error.hpp"
 
 namespace {
 
@@ -218,5 +218,5 @@ TEST_CASE("an actor's file with an LSTM is played as BiCNet, a wrong one is refu
   CHECK_THROWS_WITH(nets::make_policy(one_way, nets::Head::kSoftmax, "b.pth"),
                     Catch::Contains("b.pth has no tensor \"comm_net.lstm.weight_ih_l0_reverse\""));
   nets::BicnetNet critic({30, 8, 1, nets::Head::kIdentity, nets::BicnetRole::kCritic}, at::kCPU, false);
-  CHECK_THROWS_AS(nets::make_policy(critic.named(), nets::Head::kSoftmax, "c.pth"), base::FileError);
+  CHECK_THROWS_AS(nets::make_policy(critic.named(), nets::Head::kSoftmax, "c.pth"), core::FileError);
 }

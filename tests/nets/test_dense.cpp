@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 
 #include "helpers.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/nets/dense.hpp"
-#include "snake_ddp/nets/policy.hpp"
+#include "nets/dense.hpp"
+#include "nets/policy.hpp"
+#include "snake_ddp/core/error.hpp"
 
 namespace {
 
@@ -167,7 +167,7 @@ TEST_CASE("weights of another shape or with other names are refused and nothing 
                     Catch::Contains("[16, 26]") && Catch::Contains("[16, 30]"));
   nets::NamedTensors more = items;
   more.emplace_back("comm_net.lstm.weight_ih_l0", at::zeros({1}));
-  CHECK_THROWS_AS(nets::copy_state(more, net.named(), "a.pth"), base::FileError);
+  CHECK_THROWS_AS(nets::copy_state(more, net.named(), "a.pth"), core::FileError);
   CHECK(at::equal(net.parameters().flat(), before));
   nets::copy_state(items, net.named(), "a.pth");
   CHECK(net.parameters().flat().abs().max().item<float>() == 0.0F);
@@ -182,5 +182,5 @@ TEST_CASE("the features of an actor's file are recognised, and other files rejec
   CHECK(values.sizes().vec() == std::vector<std::int64_t>{5, 3, 4});
   CHECK(values.sum(2).sub(1).abs().max().item<float>() < 1e-6F);
   CHECK_THROWS_AS(nets::make_policy({{"weight", at::zeros({2, 2})}}, nets::Head::kSoftmax, "b.pth"),
-                  base::FileError);
+                  core::FileError);
 }

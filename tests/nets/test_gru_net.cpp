@@ -4,9 +4,9 @@
 #include <catch2/catch.hpp>
 
 #include "helpers.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/nets/gru_net.hpp"
-#include "snake_ddp/nets/policy.hpp"
+#include "nets/gru_net.hpp"
+#include "nets/policy.hpp"
+#include "snake_ddp/core/error.hpp"
 
 namespace {
 
@@ -26,9 +26,9 @@ TEST_CASE("a recurrent network's passes equal automatic differentiation through 
   std::vector<at::Tensor> p;
   for (const auto& [name, tensor] : net.named()) p.push_back(tensor.clone().set_requires_grad(true));
   // Some rows begin late: the earlier state must have no effect.
-  at::Tensor there = at::ones({steps, rows, 1});
-  there.narrow(1, 0, rows / 3).narrow(0, 0, 1).zero_();
-  there.narrow(1, rows / 3, rows / 3).narrow(0, 0, 4).zero_();
+  at::Tensor valid = at::ones({steps, rows, 1});
+  valid.narrow(1, 0, rows / 3).narrow(0, 0, 1).zero_();
+  valid.narrow(1, rows / 3, rows / 3).narrow(0, 0, 4).zero_();
   nets::GruPass pass;
   nets::FlatParameters gradients = net.parameters().like();
   gradients.flat().fill_(99.0F);
@@ -40,10 +40,10 @@ TEST_CASE("a recurrent network's passes equal automatic differentiation through 
     at::Tensor state = start;
     for (std::int64_t t = 0; t < steps; ++t) {
       if (t == first) state = state.detach();
-      state = at::gru_cell(at::relu(at::linear(x[t], p[0], p[1])), state, p[2], p[3], p[4], p[5]) * there[t];
+      state = at::gru_cell(at::relu(at::linear(x[t], p[0], p[1])), state, p[2], p[3], p[4], p[5]) * valid[t];
       outputs.push_back(at::linear(state, p[6], p[7]));
     }
-    nets::forward(net, with_one(x), from_nothing ? at::Tensor() : start, there, pass, first);
+    nets::forward(net, with_one(x), from_nothing ? at::Tensor() : start, valid, pass, first);
     REQUIRE(pass.output.size(0) == steps - first);
     for (std::int64_t t = first; t < steps; ++t) {
       const at::Tensor& expected = outputs[static_cast<std::size_t>(t)];
@@ -51,7 +51,7 @@ TEST_CASE("a recurrent network's passes equal automatic differentiation through 
     }
 
     nets::GruPass only_forward;
-    nets::forward(net, with_one(x), from_nothing ? at::Tensor() : start, there, only_forward, first, false);
+    nets::forward(net, with_one(x), from_nothing ? at::Tensor() : start, valid, only_forward, first, false);
     CHECK(at::equal(only_forward.output, pass.output));
 
     const at::Tensor d = at::randn({last - first + 1, rows, 4});
@@ -60,7 +60,7 @@ TEST_CASE("a recurrent network's passes equal automatic differentiation through 
       loss = loss + (outputs[static_cast<std::size_t>(t)] * d[t - first]).sum();
     for (at::Tensor& t : p) t.mutable_grad().reset();
     loss.backward();
-    nets::backward(net, with_one(x), there, pass, last, d, gradients);
+    nets::backward(net, with_one(x), valid, pass, last, d, gradients);
     const auto got = net.named_views(gradients);
     for (std::size_t i = 0; i < p.size(); ++i) {
       CAPTURE(got[i].first);
@@ -75,7 +75,7 @@ TEST_CASE("a recurrent network's bits do not depend on threads or on the rows be
   const std::int64_t steps = 3, rows = 150, hidden = 40;
   nets::GruNet net({21, hidden, 4}, at::kCPU, "q_net");
   net.init(7);
-  const at::Tensor x = with_one(at::randn({steps, rows, 21})), there = at::ones({steps, rows, 1});
+  const at::Tensor x = with_one(at::randn({steps, rows, 21})), valid = at::ones({steps, rows, 1});
   const at::Tensor d = at::randn({steps, rows, 4});
   const int threads_before = at::get_num_threads();
   std::vector<at::Tensor> outputs, gradients;
@@ -83,9 +83,9 @@ TEST_CASE("a recurrent network's bits do not depend on threads or on the rows be
     at::set_num_threads(threads);
     nets::GruPass pass;
     nets::FlatParameters gradient = net.parameters().like();
-    nets::forward(net, x, {}, there, pass);
+    nets::forward(net, x, {}, valid, pass);
     outputs.push_back(pass.output.clone());
-    nets::backward(net, x, there, pass, steps - 1, d, gradient);
+    nets::backward(net, x, valid, pass, steps - 1, d, gradient);
     gradients.push_back(gradient.flat());
   }
   at::set_num_threads(threads_before);
@@ -120,5 +120,5 @@ TEST_CASE("a recurrent Q-network from a file continues from its memory", "[unit]
 
   nets::NamedTensors broken = net.named();
   broken[0].first = "q_net.5.weight";
-  CHECK_THROWS_AS(nets::make_policy(broken, nets::Head::kSoftmax, "test"), base::FileError);
+  CHECK_THROWS_AS(nets::make_policy(broken, nets::Head::kSoftmax, "test"), core::FileError);
 }

@@ -6,7 +6,7 @@
 
 #include "../../src/nets/last_layer_work.hpp"
 #include "../host_loops.hpp"
-#include "snake_ddp/base/each.hpp"
+#include "snake_ddp/core/each.hpp"
 
 namespace {
 
@@ -18,7 +18,7 @@ void compare(std::int64_t rows, std::int64_t width) {
   const at::Tensor hidden = at::randn({rows, width}), weight = at::randn({kOutputs, width}),
                    bias = at::randn({kOutputs});
   at::Tensor out = at::full({rows, kOutputs}, std::numeric_limits<float>::quiet_NaN());
-  base::each_on_host(rows,
+  core::each_on_host(rows,
                      nets::LastLayer<kOutputs>{width, hidden.data_ptr<float>(), weight.data_ptr<float>(),
                                                bias.data_ptr<float>(), out.data_ptr<float>()});
   CHECK(at::allclose(out, at::addmm(bias, hidden, weight.t()), 1e-4, 1e-4));

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "helpers.hpp"
-#include "snake_ddp/nets/mixer.hpp"
+#include "nets/mixer.hpp"
 
 namespace {
 

@@ -3,11 +3,11 @@
 #include <catch2/catch.hpp>
 
 #include "helpers.hpp"
-#include "snake_ddp/base/error.hpp"
+#include "nets/mlp.hpp"
+#include "nets/net_mirror.hpp"
+#include "nets/precision.hpp"
+#include "snake_ddp/core/error.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"
-#include "snake_ddp/nets/mlp.hpp"
-#include "snake_ddp/nets/net_mirror.hpp"
-#include "snake_ddp/nets/precision.hpp"
 
 namespace {
 
@@ -70,21 +70,21 @@ TEST_CASE("an Mlp in bfloat16 is nearly the same network", "[parity]") {
   CAPTURE(mostly_zero);
   at::manual_seed(2);
   // Instructions that this processor does not have are emulated.
-  for (const auto& [instructions, symmetric] : {std::pair{base::Bf16By::kTiles, false},
-                                                {base::Bf16By::kTiles, true},
-                                                {base::Bf16By::kVectors, false},
-                                                {base::Bf16By::kVectors, true}}) {
+  for (const auto& [instructions, symmetric] : {std::pair{core::Bf16By::kTiles, false},
+                                                {core::Bf16By::kTiles, true},
+                                                {core::Bf16By::kVectors, false},
+                                                {core::Bf16By::kVectors, true}}) {
     CAPTURE(static_cast<int>(instructions), symmetric);
     nets::MlpShape shape{30, 64, 4, true};
     for (int k = 0; symmetric && k < 30; ++k) shape.mirrored_inputs.push_back({29 - k, 1.0F});
     nets::MlpShape usual_shape = shape;
-    if (instructions == base::Bf16By::kTiles) usual_shape.mirrored_inputs.clear();
+    if (instructions == core::Bf16By::kTiles) usual_shape.mirrored_inputs.clear();
     const nets::Mlp usual(usual_shape, at::kCPU, "q_net");
     nets::set_product_precision(nets::Precision::kBf16, instructions);
     nets::Mlp net(shape, at::kCPU, "q_net");
     nets::set_product_precision(nets::Precision::kFloat32);
     REQUIRE(net.in_bf16());
-    REQUIRE((net.halves() != nullptr) == (symmetric && instructions == base::Bf16By::kVectors));
+    REQUIRE((net.halves() != nullptr) == (symmetric && instructions == core::Bf16By::kVectors));
     REQUIRE_FALSE(usual.in_bf16());
     net.init(7);
     if (symmetric)
@@ -181,5 +181,5 @@ TEST_CASE("an Mlp's names and shapes are those of torch.nn, and determine its sh
   CHECK(shape.hidden == 64);
   CHECK(shape.out == 4);
   CHECK(shape.layer_norm);
-  CHECK_THROWS_AS(nets::mlp_shape_of(named, "other", "test"), base::FileError);
+  CHECK_THROWS_AS(nets::mlp_shape_of(named, "other", "test"), core::FileError);
 }

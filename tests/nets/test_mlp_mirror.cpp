@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "helpers.hpp"
-#include "snake_ddp/nets/net_mirror.hpp"
+#include "nets/net_mirror.hpp"
 
 namespace {
 
@@ -11,7 +11,7 @@ using namespace snake_ddp;
 using namespace snake_ddp::tests;
 
 // The first two features change places, the third one its sign; the last two moves change places.
-const std::vector<base::MirrorImage> kInputs = {{1}, {0}, {2, -1.0F}, {3}, {4}},
+const std::vector<core::MirrorImage> kInputs = {{1}, {0}, {2, -1.0F}, {3}, {4}},
                                      kOutputs = {{0}, {1}, {3}, {2}};
 at::Tensor mirrored_inputs(const at::Tensor& x) {
   at::Tensor out =

@@ -114,10 +114,10 @@ TEST_CASE("elements go to the rows of their places, with their signs", "[parity]
 TEST_CASE("products in bfloat16 are those of rounded factors, by vectors, by tiles and without either",
           "[parity]") {
   at::manual_seed(6);
-  for (const auto& [by, name] : {std::pair{base::Bf16By::kFloats, "floats"},
-                                 {base::Bf16By::kVectors, "vectors"},
-                                 {base::Bf16By::kTiles, "tiles"}}) {
-    if (!base::has_bf16(by)) {
+  for (const auto& [by, name] : {std::pair{core::Bf16By::kFloats, "floats"},
+                                 {core::Bf16By::kVectors, "vectors"},
+                                 {core::Bf16By::kTiles, "tiles"}}) {
+    if (!core::has_bf16(by)) {
       WARN("this processor has no " << name << ": not tested");
       continue;
     }
@@ -169,7 +169,7 @@ TEST_CASE("products in bfloat16 are those of rounded factors, by vectors, by til
 
 TEST_CASE("sparse products in bfloat16 are those of rounded factors, a row's in any batch", "[parity]") {
   at::manual_seed(8);
-  if (!base::has_bf16(base::Bf16By::kVectors))
+  if (!core::has_bf16(core::Bf16By::kVectors))
     WARN("this processor has no vectors of bfloat16: only the emulation is tested");
   const auto rounded = [](const at::Tensor& t) { return t.to(at::kBFloat16).to(at::kFloat); };
   for (const std::int64_t m : {1, 2, 3, 4, 70, 300}) {

@@ -1,13 +1,20 @@
 // Causes of deaths: each one by hand on drawn boards, all of them against a plain count in random games.
 #include <algorithm>
+#include <ostream>
 #include <set>
 
 #include "../game/boards.hpp"
-#include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/game/opponents.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/game/rules.hpp"
 #include "snake_ddp/play/deaths.hpp"
 #include "snake_ddp/play/match.hpp"
+
+namespace snake_ddp::play {
+std::ostream& operator<<(std::ostream& out, Death cause) {
+  return out << static_cast<int>(cause);
+}  // for failures
+}  // namespace snake_ddp::play
 
 namespace {
 
@@ -294,12 +301,12 @@ TEST_CASE("in random games each death has one cause and the boards lost what was
   std::set<int> seen;
   for (std::uint64_t game = 0; game < games; ++game) {
     game::State state = game::new_board({5, game});
-    const auto team_b = game % 2 == 0 ? agents::Opponent::kLevel2 : agents::Opponent::kTerritory;
-    const auto team_a = game % 3 == 0 ? agents::Opponent::kLevel0 : agents::Opponent::kLevel2;
+    const auto team_b = game % 2 == 0 ? game::Opponent::kLevel2 : game::Opponent::kTerritory;
+    const auto team_a = game % 3 == 0 ? game::Opponent::kLevel0 : game::Opponent::kLevel2;
     while (!state.done()) {
       game::Actions actions{};
-      agents::act(team_a, state, 0, actions, 5, game);
-      agents::act(team_b, state, 1, actions, 5, game);
+      game::act(team_a, state, 0, actions, 5, game);
+      game::act(team_b, state, 1, actions, 5, game);
       const game::State before = state;
       const game::StepResult played = game::advance(state, actions, {5, game});
       for (const int team : {0, 1}) {
@@ -343,8 +350,8 @@ TEST_CASE("a match counts the deaths of both players, whichever side they play",
                          by_hand[game % 2 == 1 ? 1 - team : team]);
     for (int i = 0; i < game::kSnakes; ++i) lost -= played.hit[i] != 0 ? played.reward[i] : 0;
   };
-  const play::MatchResult r = play::play_match(play::scripted(agents::Opponent::kLevel2),
-                                               play::scripted(agents::Opponent::kLevel1), options);
+  const play::MatchResult r = play::play_match(play::scripted(game::Opponent::kLevel2),
+                                               play::scripted(game::Opponent::kLevel1), options);
   CHECK(r.deaths_a == by_hand[0]);
   CHECK(r.deaths_b == by_hand[1]);
   CHECK(r.deaths_b.total().deaths > 2 * r.deaths_a.total().deaths);

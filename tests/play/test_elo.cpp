@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "snake_ddp/base/random.hpp"
+#include "snake_ddp/core/random.hpp"
 #include "snake_ddp/play/elo.hpp"
 
 namespace {
@@ -46,8 +46,8 @@ std::vector<Meeting> everyone_meets(const std::vector<double>& elo, std::int64_t
       Meeting m{a, b, 0, 0, 0};
       for (std::int64_t game = 0; game < games; ++game) {
         const auto draw =
-            base::random_block(seed, a * 100 + b, static_cast<std::uint32_t>(game), base::Purpose::kAct);
-        const bool won = base::unit_float(draw.word[0]) < expected_points(elo[a] - elo[b]);
+            core::random_block(seed, a * 100 + b, static_cast<std::uint32_t>(game), core::Purpose::kAct);
+        const bool won = core::unit_float(draw.word[0]) < expected_points(elo[a] - elo[b]);
         m.wins += won;
         m.losses += !won;
       }
@@ -159,11 +159,11 @@ TEST_CASE("a sequential test rejects a true hypothesis in at most 5 % of tests, 
       double ratio = 0;
       for (std::uint64_t round = 0; std::abs(ratio) < play::sprt_bound(); ++round) {
         for (std::uint32_t k = 0; k < 64; ++k) {
-          const base::RandomBlock draw =
-              base::random_block(static_cast<std::uint64_t>(t) + 1, round, k, base::Purpose::kAct);
+          const core::RandomBlock draw =
+              core::random_block(static_cast<std::uint64_t>(t) + 1, round, k, core::Purpose::kAct);
           int points = 0;
           for (int game = 0; game < 2; ++game)
-            points += 2 * static_cast<int>(static_cast<double>(base::unit_float(draw.word[game])) <
+            points += 2 * static_cast<int>(static_cast<double>(core::unit_float(draw.word[game])) <
                                            expected_points(elo));
           ++pairs[static_cast<std::size_t>(points)];
         }

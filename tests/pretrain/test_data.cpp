@@ -13,19 +13,19 @@
 #include <system_error>
 #include <vector>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/random.hpp"
-#include "snake_ddp/data/board_set.hpp"
-#include "snake_ddp/data/import.hpp"
-#include "snake_ddp/data/loader.hpp"
-#include "snake_ddp/encode/hidden_view.hpp"
-#include "snake_ddp/encode/snake_graph.hpp"
+#include "pretrain/board_set.hpp"
+#include "pretrain/import.hpp"
+#include "pretrain/loader.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/random.hpp"
+#include "snake_ddp/game/hidden_view.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/game/rules.hpp"
+#include "snake_ddp/game/snake_graph.hpp"
 #include "test_data.hpp"
 
 namespace sd = snake_ddp;
-using namespace snake_ddp::data;
+using namespace snake_ddp::pretrain;
 using snake_ddp::game::State;
 
 namespace {
@@ -46,7 +46,7 @@ std::vector<std::vector<State>> random_games(int count, int boards) {
     const sd::game::Draws draws{7, static_cast<std::uint64_t>(g)};
     State state = sd::game::new_board(draws);
     std::vector<State> of;
-    sd::base::RandomStream random(7, static_cast<std::uint64_t>(g), sd::base::Purpose::kTest);
+    sd::core::RandomStream random(7, static_cast<std::uint64_t>(g), sd::core::Purpose::kTest);
     for (int k = 0; k < boards && !state.done(); ++k) {
       of.push_back(state);
       sd::game::Actions actions{};
@@ -72,7 +72,7 @@ std::int64_t write_set(const std::string& path, int games, int boards, std::int6
 std::string message_of(const std::function<void()>& call) {
   try {
     call();
-  } catch (const sd::base::FileError& e) {
+  } catch (const sd::core::FileError& e) {
     return e.what();
   }
   return "";
@@ -169,7 +169,7 @@ TEST_CASE("a set without games is whole: a rank that played none wrote it", "[un
   const BoardSet set(folder / "a.boards");
   CHECK(set.games() == 0);
   CHECK(set.interval() == 4);
-  CHECK_THROWS_AS(split_by_games(set, 0.1), sd::base::UsageError);
+  CHECK_THROWS_AS(split_by_games(set, 0.1), sd::core::UsageError);
 }
 
 TEST_CASE("a set says which recording it belongs to", "[unit]") {
@@ -220,7 +220,7 @@ TEST_CASE("whole games are held out, none of them twice", "[unit]") {
   CHECK(split.held_out.size() == set.game(9).size() + set.game(19).size());
   write_set(folder / "small.boards", 5, 9);
   const BoardSet small(folder / "small.boards");
-  CHECK_THROWS_AS(split_by_games(small, 0.1), sd::base::UsageError);
+  CHECK_THROWS_AS(split_by_games(small, 0.1), sd::core::UsageError);
 }
 
 TEST_CASE("an epoch's order is a permutation of its own, the same for the same seed", "[property]") {
@@ -302,11 +302,11 @@ TEST_CASE("an exception in a loader's thread is rethrown by next, and a loader m
   write_set(folder / "a.boards", 2, 9);
   const BoardSet set(folder / "a.boards");
   const auto rows = [](std::int64_t k) -> std::vector<std::int64_t> {
-    if (k == 1) throw sd::base::FileError("no row");
+    if (k == 1) throw sd::core::FileError("no row");
     return {0, 1};
   };
   Loader loader(set, 5, rows, {}, {2, 2, false});
-  CHECK_THROWS_AS((loader.next(), loader.next()), sd::base::FileError);
+  CHECK_THROWS_AS((loader.next(), loader.next()), sd::core::FileError);
   Loader left(set, 1000, [](std::int64_t) { return std::vector<std::int64_t>{0}; }, {}, {2, 2, false});
   left.next();
 }
@@ -369,11 +369,11 @@ TEST_CASE("a graph has a snake's cells, beans and heads from its head on the tor
       "B<<.....F<<.........\n"
       "................C<<.\n"
       "o..D<<......E<<.....\n");
-  float out[sd::encode::kGraphsFloats], hidden[6];
-  sd::encode::write_graphs(state, 0, {}, out, hidden);
+  float out[sd::game::kGraphsFloats], hidden[6];
+  sd::game::write_graphs(state, 0, {}, out, hidden);
   for (const float h : hidden) CHECK(h == 0.0F);
   const auto node = [&](int place, int n) {
-    const float* at = out + place * sd::encode::kGraphFloats + n * sd::encode::kNodeFeatures;
+    const float* at = out + place * sd::game::kGraphFloats + n * sd::game::kNodeFeatures;
     return std::vector<float>(at, at + 4);
   };
   CHECK(node(0, 0) == std::vector<float>{1, 0, 0, 0.1F * 3});
@@ -386,13 +386,13 @@ TEST_CASE("a graph has a snake's cells, beans and heads from its head on the tor
   // E before F, as far away but above.
   CHECK(node(0, 15) == std::vector<float>{1, 2 * 0.1F, -4 * 0.2F, 0.1F * 3});
   // Only what is within two cells of A's head.
-  sd::encode::write_graphs(state, 0, {state.head(0), 2}, out, hidden);
+  sd::game::write_graphs(state, 0, {state.head(0), 2}, out, hidden);
   CHECK(std::vector<float>(hidden, hidden + 6) == std::vector<float>{0, 1, 1, 1, 1, 1});
   CHECK(node(0, 8)[0] == 1);
   CHECK(node(0, 9)[0] == 0);
   CHECK(node(0, 13)[0] == 0);
   // The other team's names: D, E and F come first.
-  sd::encode::write_graphs(state, 1, {}, out, hidden);
+  sd::game::write_graphs(state, 1, {}, out, hidden);
   CHECK(node(3, 8) == std::vector<float>{1, 0, 0.2F, 0});
 }
 
@@ -402,14 +402,14 @@ TEST_CASE("a limited view shows everything within it, and nothing else", "[prope
   for (const auto& game : random_games(20, 60)) {
     const State& state = game.back();
     if (state.done()) continue;
-    const int n = sd::encode::obs_size(sd::encode::ObsKind::kWindow);
+    const int n = sd::game::obs_size(sd::game::ObsKind::kWindow);
     std::vector<float> whole(static_cast<std::size_t>(3 * n)), limited;
-    sd::encode::observe(sd::encode::ObsKind::kWindow, state, 0, whole.data());
+    sd::game::observe(sd::game::ObsKind::kWindow, state, 0, whole.data());
     limited = whole;
     for (int snake = 0; snake < 3; ++snake) {
       float* row = limited.data() + snake * n;
-      sd::encode::hide_far(kRadius, row);
-      const sd::encode::Eye eye{state.head(snake), kRadius};
+      sd::game::hide_far(kRadius, row);
+      const sd::game::Viewer eye{state.head(snake), kRadius};
       const auto found = [&](int first, int count, int width) {
         int there = 0;
         for (int k = 0; k < count; ++k)
@@ -421,13 +421,13 @@ TEST_CASE("a limited view shows everything within it, and nothing else", "[prope
       for (int other = 0; other < 6; ++other) {
         if (other != snake) (other < 3 ? mates : foes) += eye.sees(state.head(other));
       }
-      CHECK(found(sd::encode::view::kBeans, 5, 2) == beans);
-      CHECK(found(sd::encode::view::kMates, 2, 3) == mates);
-      CHECK(found(sd::encode::view::kFoes, 3, 3) == foes);
+      CHECK(found(sd::game::view::kBeans, 5, 2) == beans);
+      CHECK(found(sd::game::view::kMates, 2, 3) == mates);
+      CHECK(found(sd::game::view::kFoes, 3, 3) == foes);
       shown += beans + mates + foes;
       hidden += 10 - beans - mates - foes;
       // The window itself is nearer than that.
-      for (int i = 0; i < sd::encode::view::kBeans; ++i)
+      for (int i = 0; i < sd::game::view::kBeans; ++i)
         REQUIRE(row[i] == whole[static_cast<std::size_t>(snake * n + i)]);
     }
   }
@@ -459,8 +459,8 @@ TEST_CASE("recorded traces become the boards that were played", "[unit]") {
 TEST_CASE("a log without a result is imported as far as its boards are known", "[unit]") {
   const auto boards = [](const char* name) {
     std::vector<State> all;
-    sd::records::read_games(test_data(name),
-                            [&](const sd::records::RecordedGame& game) { all = boards_of(game, 1, name); });
+    sd::io::read_games(test_data(name),
+                       [&](const sd::io::RecordedGame& game) { all = boards_of(game, 1, name); });
     return all;
   };
   const std::vector<State> three = boards("platform_response_3_steps.json"),

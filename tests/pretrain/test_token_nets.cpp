@@ -5,15 +5,15 @@
 #include <catch2/catch.hpp>
 #include <tuple>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/learners/adam.hpp"
-#include "snake_ddp/learners/columns.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/with_tokens.hpp"
-#include "snake_ddp/nets/mask_predictor.hpp"
-#include "snake_ddp/nets/token_reader.hpp"
-#include "snake_ddp/nets/tokenizer.hpp"
-#include "snake_ddp/replay/buffer.hpp"
+#include "learners/adam.hpp"
+#include "learners/buffer.hpp"
+#include "learners/columns.hpp"
+#include "learners/learner.hpp"
+#include "learners/with_tokens.hpp"
+#include "nets/mask_predictor.hpp"
+#include "nets/token_reader.hpp"
+#include "nets/tokenizer.hpp"
+#include "snake_ddp/core/error.hpp"
 
 namespace sd = snake_ddp;
 using namespace snake_ddp::nets;
@@ -287,7 +287,7 @@ TEST_CASE(
     if (k == 2) learner->scale_rates(0.25), direct->scale_rates(0.25);
     if (k == 4) learner->start_from_exported(), direct->start_from_exported();
     const auto now = observation(), next = observation();
-    sd::replay::Batch seen = sd::replay::random_batch(learner->columns(), kBatch), for_direct = seen;
+    sd::learners::Batch seen = sd::learners::random_batch(learner->columns(), kBatch), for_direct = seen;
     std::tie(seen.columns[sd::learners::kObservation], for_direct.columns[sd::learners::kObservation]) = now;
     std::tie(seen.columns[sd::learners::kNextObservation],
              for_direct.columns[sd::learners::kNextObservation]) = next;
@@ -304,7 +304,7 @@ TEST_CASE(
     CHECK(state[direct_state.size() + i].second.equal(frozen[i].second));
   // A changed reader is an error, unless state_changed is called.
   at::Tensor(state.back().second).add_(1);
-  CHECK_THROWS_AS(learner->state(), sd::base::Bug);
+  CHECK_THROWS_AS(learner->state(), sd::core::Bug);
   learner->state_changed();
   CHECK_NOTHROW(learner->state());
 }
@@ -327,7 +327,7 @@ TEST_CASE("a learner reads a board once while it is among the last ones, and ane
   };
   CHECK(newly_read({0, 1, 2}, learner->policy()) == 3);
   CHECK(newly_read({0, 2, 3}, learner->policy()) == 1);
-  sd::replay::Batch batch = sd::replay::random_batch(learner->columns(), 4);
+  sd::learners::Batch batch = sd::learners::random_batch(learner->columns(), 4);
   batch.columns[sd::learners::kObservation] = rows({0, 1, 3, 3});
   batch.columns[sd::learners::kNextObservation] = rows({1, 2, 4, 0});
   const std::int64_t before = read;
@@ -348,13 +348,13 @@ TEST_CASE("files that are not a stage's are rejected with the reason", "[unit]")
   const Net tokenizer(tokenizer_blocks(kTokenizer), 8);
   NamedTensors file = file_of(tokenizer, shape_tensor(kTokenizer));
   CHECK_NOTHROW(frozen_tokenizer(file, at::kCPU, "a"));
-  CHECK_THROWS_AS(frozen_mask_predictor(file, at::kCPU, "a"), sd::base::FileError);
-  CHECK_THROWS_AS(frozen_tokenizer({file.begin() + 1, file.end()}, at::kCPU, "a"), sd::base::FileError);
-  CHECK_THROWS_AS(frozen_tokenizer({file.begin(), file.end() - 1}, at::kCPU, "a"), sd::base::FileError);
+  CHECK_THROWS_AS(frozen_mask_predictor(file, at::kCPU, "a"), sd::core::FileError);
+  CHECK_THROWS_AS(frozen_tokenizer({file.begin() + 1, file.end()}, at::kCPU, "a"), sd::core::FileError);
+  CHECK_THROWS_AS(frozen_tokenizer({file.begin(), file.end() - 1}, at::kCPU, "a"), sd::core::FileError);
   NamedTensors broken = file;
   broken[1].second = at::full_like(broken[1].second, NAN);
   CHECK_THROWS_WITH(frozen_tokenizer(broken, at::kCPU, "a"),
                     Catch::Contains(broken[1].first) && Catch::Contains("not finite"));
   file[0].second = at::tensor({6L, 4L, 8L, 2L, 5L, -3L}, at::kLong);
-  CHECK_THROWS_AS(frozen_tokenizer(file, at::kCPU, "a"), sd::base::FileError);
+  CHECK_THROWS_AS(frozen_tokenizer(file, at::kCPU, "a"), sd::core::FileError);
 }

@@ -63,7 +63,7 @@ def test_the_formatting_check_notices_bad_format(tmp_path):
 
 
 SOURCES = [name for name in FILES if name.endswith(CODE) and name.startswith(("src/", "include/", "python/src/"))]
-# What the library throws names no remedy, and ends with exit code 1. Folders have records/folders.hpp.
+# What the library throws names no remedy, and ends with exit code 1. Folders have io/folders.hpp.
 THROWING = (r"\b(?:fs|filesystem)::(absolute|canonical|weakly_canonical|relative|proximate|copy|copy_file|copy_symlink|"
             r"create_\w+|current_path|equivalent|exists|file_size|hard_link_count|is_\w+|last_write_time|permissions|"
             r"read_symlink|remove|remove_all|rename|resize_file|space|status|symlink_status|temp_directory_path|"
@@ -108,11 +108,11 @@ def test_the_check_for_throwing_functions_notices_them(code):
     assert not throwing_calls("std::error_code none, e;\nfs::exists(path, e); fs::rename(a(b), c, none); it != fs::directory_iterator();")
 
 
-# A folder may be a stranger's: records/open_file.hpp neither waits for pipes nor follows links where it writes.
+# A folder may be a stranger's: io/open_file.hpp neither waits for pipes nor follows links where it writes.
 OPENS = {
-    "src/records/open_file.cpp": "the place", "src/records/atomic_file.cpp": "new files (O_EXCL), and folders to sync",
-    "src/files/event_writer.cpp": "new files (O_EXCL)", "src/files/run_folder.cpp": "locks: a folder, and a log without waiting",
-    "src/files/checkpoint_folder.cpp": "folders to sync", "src/base/console.cpp": "/dev/null", "src/base/host.cpp": "/proc and /sys",
+    "src/io/open_file.cpp": "the place", "src/io/atomic_file.cpp": "new files (O_EXCL), and folders to sync",
+    "src/io/event_writer.cpp": "new files (O_EXCL)", "src/io/run_folder.cpp": "locks: a folder, and a log without waiting",
+    "src/io/checkpoint_folder.cpp": "folders to sync", "src/core/console.cpp": "/dev/null", "src/core/host.cpp": "/proc and /sys",
     "src/app/terminal.cpp": "the terminal", "src/dist/world.cpp": "/proc", "src/dist/stacks.cpp": "/proc",
     "src/dist/shared_sum.cpp": "another rank's memory and state", "src/dist/error_file.cpp": "torchrun's file",
     "src/dist/self_launch.cpp": "a test's file, from the environment"}
@@ -124,16 +124,16 @@ def test_files_are_opened_in_one_place():
 
 
 def test_links_are_followed_only_for_what_the_user_typed():
-    assert {line.split(":")[0] for line in lines_with(r"records::(?:write|check)_output\(", SOURCES)} <= {
+    assert {line.split(":")[0] for line in lines_with(r"io::(?:write|check)_output\(", SOURCES)} <= {
         f"src/app/{name}.cpp" for name in ("cmd_eval", "cmd_report", "cmd_replay", "cmd_play", "cmd_export")}
 
 
 def test_text_reaches_the_terminal_only_where_it_is_escaped():
-    printing = lines_with(r"\b(?:f|v|d)?printf\(|\bf?put(?:s|c|char)\(|std::c(?:out|err|log)\b|\bfwrite\(|fmt::print|STD(?:OUT|ERR)_FILENO|base::draw\(", SOURCES)
+    printing = lines_with(r"\b(?:f|v|d)?printf\(|\bf?put(?:s|c|char)\(|std::c(?:out|err|log)\b|\bfwrite\(|fmt::print|STD(?:OUT|ERR)_FILENO|core::draw\(", SOURCES)
     printing = {line.split(":")[0] for line in printing}
     assert printing <= {
-        "src/base/console.cpp",  # the place
-        "src/app/board_text.cpp",  # pictures of boards; names by base::as_plain
+        "src/core/console.cpp",  # the place
+        "src/app/board_text.cpp",  # pictures of boards; names by core::as_plain
         "src/app/terminal.cpp",  # the screen of `play`
         "src/app/progress.cpp",  # the descriptor of its console
         "src/dist/rendezvous.cpp",  # descriptors above the standard ones

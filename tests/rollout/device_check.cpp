@@ -94,14 +94,14 @@ struct Both {
   void run(std::int64_t count, const Make& make) const {
     run_on_device(count, make(device));
     const HostGoes goes(on_all_cores);
-    base::each_on_host(count, make(host));
+    core::each_on_host(count, make(host));
   }
 
   template <class Work>
   static void run_on_device(std::int64_t count, const Work& work) {
     if (!options.on_host) return check(static_cast<cudaError_t>(launch(work, count, nullptr)), "a kernel");
     const HostGoes goes(shuffled);
-    base::each_on_host(count, work);
+    core::each_on_host(count, work);
   }
 
   void compare(const std::string& what) const {
@@ -151,16 +151,15 @@ void learn_from_rollout(const Both<Games>& both) {
 }
 
 /// Games as training plays them, against everybody, into replay and out of it again, or into rollouts.
-void compare_games(const char* what, const play::Sight& sight, std::int64_t rollout_steps = 0) {
+void compare_games(const char* what, const play::ObsSpec& obs_spec, std::int64_t rollout_steps = 0) {
   const std::int64_t boards = options.boards, selves = boards / 3;
   const Both<Games> both(
-      [&](Memory& m) { return lay_out_games(m, sight, boards, 4 * boards, selves, rollout_steps); });
+      [&](Memory& m) { return lay_out_games(m, obs_spec, boards, 4 * boards, selves, rollout_steps); });
   const rollout::BoardArrays& f = both.host.f;
   for (std::int64_t b = 0; b < boards; ++b) {
-    const std::int64_t scripts = static_cast<std::int64_t>(agents::kOpponents.size()),
-                       who = b % (scripts + 1);
-    f.running[b * play::kFields + play::kOpponent] = b >= f.seats.first_self ? agents::kSelfCode
-                                                     : who == scripts        ? agents::kFirstFrozenCode
+    const std::int64_t scripts = static_cast<std::int64_t>(game::kOpponents.size()), who = b % (scripts + 1);
+    f.running[b * play::kFields + play::kOpponent] = b >= f.seats.first_self ? game::kSelfCode
+                                                     : who == scripts        ? game::kFirstFrozenCode
                                                                              : who;
     rollout::start_game(f, b, b + 1);
   }
@@ -196,7 +195,7 @@ void compare_games(const char* what, const play::Sight& sight, std::int64_t roll
   see(both, [](const Games& g) { return g.seen; });
   if (rollout_steps == 0) both.run(boards, [](const Games& g) { return g.draw; });
   if (rollout_steps == 0 && f.best) see(both, [](const Games& g) { return g.drawn; });
-  if (sight.tokens) both.run(boards * play::kTeam, [](const Games& g) { return g.graphs; });
+  if (obs_spec.tokens) both.run(boards * play::kTeamSize, [](const Games& g) { return g.graphs; });
   both.compare(fmt::format("{}: {} boards, {} steps", what, boards, options.steps));
 }
 
@@ -244,8 +243,8 @@ void measure(std::int64_t boards) {
   auto* const states = memory.take<game::State>("boards", boards);
   auto* const others = memory.take<game::State>("others", boards);
   auto* const games = memory.take<std::uint32_t>("games", boards);
-  const play::Sight plain{encode::ObsKind::k30}, view{encode::ObsKind::kView};
-  auto* const out = memory.take<float>("seen", boards * play::kTeam * (view.features() + 1));
+  const play::ObsSpec plain{game::ObsKind::k30}, view{game::ObsKind::kView};
+  auto* const out = memory.take<float>("seen", boards * play::kTeamSize * (view.features() + 1));
   std::vector<game::State> states_of_games(static_cast<std::size_t>(boards));
   for (std::int64_t b = 0; b < boards; ++b) {
     game::PhiloxChance chance(1, play::stream_of(b, 0));
@@ -263,10 +262,10 @@ void measure(std::int64_t boards) {
     fmt::print("; {} {:.3g}/s, {:.2g} of the memory's", what, all / seconds,
                bytes_of_a_board / line * moved / seconds);
   };
-  const auto row = [](const play::Sight& sight) {
-    return static_cast<double>(play::kTeam * (sight.features() + 1)) * sizeof(float);
+  const auto row = [](const play::ObsSpec& obs_spec) {
+    return static_cast<double>(play::kTeamSize * (obs_spec.features() + 1)) * sizeof(float);
   };
-  report("steps", seconds_of([&] { run(rollout::WanderBoard{states, games, 1}); }), line);
+  report("steps", seconds_of([&] { run(rollout::RandomBoard{states, games, 1}); }), line);
   report("30 features", seconds_of([&] {
            run(rollout::SeePlain{{plain, states, nullptr, out}});
          }),
@@ -324,7 +323,7 @@ int main(int argc, char** argv) {
   try {
     read_arguments(argc, argv);
     if (!options.on_host && !find_device()) return 0;
-    using encode::ObsKind;
+    using game::ObsKind;
     compare_games("26 features", {ObsKind::k26});
     compare_games("30 features", {ObsKind::k30});
     compare_games("a window with the board", {ObsKind::kWindow, 3, true});

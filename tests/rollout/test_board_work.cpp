@@ -7,14 +7,14 @@
 
 #include "../host_loops.hpp"
 #include "../witness.hpp"
+#include "learners/columns.hpp"
+#include "nets/device_work.hpp"
+#include "rollout/collector.hpp"
+#include "rollout/random_boards.hpp"
 #include "show_boards.hpp"
-#include "snake_ddp/agents/curriculum.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/cuda/kernels.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/game/curriculum.hpp"
 #include "snake_ddp/game/position.hpp"
-#include "snake_ddp/learners/columns.hpp"
-#include "snake_ddp/rollout/collector.hpp"
-#include "snake_ddp/rollout/wanderers.hpp"
 
 namespace {
 
@@ -23,8 +23,8 @@ using namespace snake_ddp;
 // Its outputs depend on its observations, so that a wrong observation leads to other games.
 class Reflex final : public nets::Policy {
  public:
-  explicit Reflex(encode::ObsKind kind, Answer answer) : answer_(answer) {
-    const std::int64_t in = encode::obs_size(kind) + 1;
+  explicit Reflex(game::ObsKind kind, Answer answer) : answer_(answer) {
+    const std::int64_t in = game::obs_size(kind) + 1;
     weight_ = at::arange(in * 4, at::kFloat).mul_(0.7).sin_().view({in, 4});
   }
   [[nodiscard]] Answer answer() const override { return answer_; }
@@ -44,7 +44,7 @@ constexpr auto kValues = nets::Policy::Answer::kValues;
 
 struct Case {
   const char* what;
-  encode::ObsKind kind;
+  game::ObsKind kind;
   nets::Policy::Answer answer;
   std::int64_t boards, steps, n_step, episode_length, capacity;
   double epsilon_min;
@@ -53,12 +53,12 @@ struct Case {
 };
 
 // Each opponent of the mix on boards of its own; files are frozen teams.
-std::vector<agents::Rival> rivals_of(const char* text, std::int64_t boards) {
-  agents::Mix mix = agents::parse_mix(text);
+std::vector<game::Rival> rivals_of(const char* text, std::int64_t boards) {
+  game::Mix mix = game::parse_mix(text);
   mix.resize(std::min(mix.size(), static_cast<std::size_t>(boards)));
-  std::vector<agents::Rival> rivals;
+  std::vector<game::Rival> rivals;
   if (mix.empty()) return rivals;
-  const std::vector<std::int64_t> counts = agents::boards_of(mix, boards);
+  const std::vector<std::int64_t> counts = game::boards_of(mix, boards);
   for (std::size_t k = 0; k < mix.size(); ++k)
     rivals.insert(rivals.end(), static_cast<std::size_t>(counts[k]), mix[k].rival);
   return rivals;
@@ -67,7 +67,7 @@ std::vector<agents::Rival> rivals_of(const char* text, std::int64_t boards) {
 rollout::CollectorOptions options_of(const Case& c, Reflex& frozen) {
   rollout::CollectorOptions o;
   o.num_envs = c.boards;
-  o.sight.kind = c.kind;
+  o.obs_spec.kind = c.kind;
   o.n_step = c.n_step;
   o.episode_length = c.episode_length;
   o.epsilon_min = c.epsilon_min;
@@ -78,8 +78,8 @@ rollout::CollectorOptions options_of(const Case& c, Reflex& frozen) {
   o.seed = 77;
   o.rivals = rivals_of(c.mix, c.boards);
   o.frozen = [&frozen](int) { return &frozen; };
-  o.schedule = agents::plan_of_schedule(
-      [](std::int64_t game) { return agents::opponent_at({}, game, 700, true, 600); }, 700);
+  o.schedule = game::plan_of_schedule(
+      [](std::int64_t game) { return game::opponent_at({}, game, 700, true, 600); }, 700);
   return o;
 }
 
@@ -107,13 +107,13 @@ void compare_episodes(const std::vector<rollout::Episode>& reported,
 }
 
 // One plays as in main memory, the other as a device does, or on one; then their complete states are compared.
-void compare(const Case& c, at::Device device, const base::HostLoop& way = in_blocks_of(64)) {
+void compare(const Case& c, at::Device device, const core::HostLoop& way = in_blocks_of(64)) {
   CAPTURE(c.what);
   Reflex policy(c.kind, c.answer), frozen(c.kind, kWeights);
   const rollout::CollectorOptions options = options_of(c, frozen);
   const auto columns = rollout::with_boards(
-      learners::columns_up_to(learners::kNextMoves, options.sight.features()), options.sight);
-  replay::Buffer buffer(columns, c.capacity), there(columns, c.capacity, device);
+      learners::columns_up_to(learners::kNextMoves, options.obs_spec.features()), options.obs_spec);
+  learners::Buffer buffer(columns, c.capacity), there(columns, c.capacity, device);
   rollout::Collector collector(options, buffer), other(options, there, nullptr, 20);
   std::vector<rollout::Episode> expected, reported;
   const auto play = [&](rollout::Collector& of_device, std::int64_t steps) {
@@ -131,7 +131,7 @@ void compare(const Case& c, at::Device device, const base::HostLoop& way = in_bl
     CHECK(there.next_slot() == buffer.next_slot());
     for (std::size_t k = 0; k < columns.size(); ++k) {
       CAPTURE(columns[k].name);
-      const auto rows = [&](const replay::Buffer& of) {
+      const auto rows = [&](const learners::Buffer& of) {
         return of.column(k).narrow(0, 0, buffer.size()).to(at::kCPU).contiguous().view(at::kInt);
       };
       CHECK(at::equal(rows(there), rows(buffer)));
@@ -141,7 +141,7 @@ void compare(const Case& c, at::Device device, const base::HostLoop& way = in_bl
   compare_episodes(reported, expected);
   REQUIRE(static_cast<std::int64_t>(reported.size()) >= c.boards);
 
-  replay::Batch batch, device_batch;
+  learners::Batch batch, device_batch;
   for (int draw = 0; draw < 3; ++draw) {
     buffer.sample(37, 5, batch);
     const HostGoes goes(way);
@@ -157,17 +157,17 @@ void compare(const Case& c, at::Device device, const base::HostLoop& way = in_bl
 }
 
 constexpr Case kCases[] = {
-    {"65 boards, 4,096 steps, the curriculum", encode::ObsKind::k30, kWeights, 65, 4096, 1, 200, 3001, 0.0,
+    {"65 boards, 4,096 steps, the curriculum", game::ObsKind::k30, kWeights, 65, 4096, 1, 200, 3001, 0.0,
      false, ""},
-    {"windows of five steps, ladder, mask, mix", encode::ObsKind::k26, kWeights, 33, 700, 5, 200, 1000, 0.05,
+    {"windows of five steps, ladder, mask, mix", game::ObsKind::k26, kWeights, 33, 700, 5, 200, 1000, 0.05,
      true, "level2:0.7,evasion:0.1,territory:0.2"},
-    {"values, boards in replay, games cut off", encode::ObsKind::kView, kValues, 7, 120, 3, 17, 200, 0.0,
-     true, "level1,level3,level4"},
-    {"against itself, a frozen team and scripts", encode::ObsKind::kAhead, kValues, 13, 260, 3, 60, 900, 0.0,
+    {"values, boards in replay, games cut off", game::ObsKind::kView, kValues, 7, 120, 3, 17, 200, 0.0, true,
+     "level1,level3,level4"},
+    {"against itself, a frozen team and scripts", game::ObsKind::kAhead, kValues, 13, 260, 3, 60, 900, 0.0,
      true, "territory:0.3,self:0.4,file:a:0.2,level1:0.1"},
-    {"weights, against itself with 30 features", encode::ObsKind::k30, kWeights, 8, 150, 2, 60, 900, 0.0,
-     false, "self:0.6,level2:0.2,file:a:0.2"},
-    {"one board, its rows as many as replay has room for", encode::ObsKind::kWindow, kWeights, 1, 450, 4, 200,
+    {"weights, against itself with 30 features", game::ObsKind::k30, kWeights, 8, 150, 2, 60, 900, 0.0, false,
+     "self:0.6,level2:0.2,file:a:0.2"},
+    {"one board, its rows as many as replay has room for", game::ObsKind::kWindow, kWeights, 1, 450, 4, 200,
      4, 0.1, false, "level0"},
 };
 
@@ -178,9 +178,8 @@ struct Held {
   std::size_t ended;
 };
 
-constexpr Case kFeatures = {"30 features", encode::ObsKind::k30, kWeights, 0, 3, 2, 2, 0, 0.0, true,
-                            "level2"};
-constexpr Case kView = {"the view, territory", encode::ObsKind::kView, kValues, 0, 3, 1, 2, 0, 0.0, false,
+constexpr Case kFeatures = {"30 features", game::ObsKind::k30, kWeights, 0, 3, 2, 2, 0, 0.0, true, "level2"};
+constexpr Case kView = {"the view, territory", game::ObsKind::kView, kValues, 0, 3, 1, 2, 0, 0.0, false,
                         "level2,territory"};
 
 Held held_after(Case c, std::int64_t boards, at::Device device) {
@@ -189,8 +188,8 @@ Held held_after(Case c, std::int64_t boards, at::Device device) {
   Reflex policy(c.kind, c.answer);
   const rollout::CollectorOptions options = options_of(c, policy);
   const auto columns = rollout::with_boards(
-      learners::columns_up_to(learners::kNextMoves, options.sight.features()), options.sight);
-  replay::Buffer buffer(columns, c.capacity, device);
+      learners::columns_up_to(learners::kNextMoves, options.obs_spec.features()), options.obs_spec);
+  learners::Buffer buffer(columns, c.capacity, device);
   rollout::Collector collector(options, buffer, nullptr, 20);
   for (std::int64_t t = 0; t < c.steps; ++t) collector.step(policy);
   std::vector<rollout::Episode> ended;
@@ -225,22 +224,22 @@ TEST_CASE("a device's kernels play the same games as main memory, and store the 
 
 TEST_CASE("boards may be played in any order, and at once", "[unit]") {
   constexpr Case kSmall[] = {
-      {"the curriculum", encode::ObsKind::k30, kWeights, 33, 60, 2, 17, 900, 0.0, true, ""},
-      {"values, the view, territory", encode::ObsKind::kView, kValues, 9, 40, 1, 17, 200, 0.0, false,
+      {"the curriculum", game::ObsKind::k30, kWeights, 33, 60, 2, 17, 900, 0.0, true, ""},
+      {"values, the view, territory", game::ObsKind::kView, kValues, 9, 40, 1, 17, 200, 0.0, false,
        "level2,territory"},
-      {"values, the heading up", encode::ObsKind::kAhead, kValues, 9, 40, 2, 17, 200, 0.1, false, "level2"},
+      {"values, the heading up", game::ObsKind::kAhead, kValues, 9, 40, 2, 17, 200, 0.1, false, "level2"},
   };
   for (const auto& way : {shuffled, threaded})
     for (const Case& c : kSmall) compare(c, at::kCPU, way);
 }
 
 TEST_CASE("several threads per board compute the same view as one", "[unit]") {
-  using encode::ObsKind;
-  const play::Sight sights[] = {{ObsKind::k26},           {ObsKind::k30},    {ObsKind::kWindow, 4},
-                                {ObsKind::kView},         {ObsKind::kAhead}, {ObsKind::kWindow, 3, true},
-                                {ObsKind::kView, 0, true}};
+  using game::ObsKind;
+  const play::ObsSpec sights[] = {{ObsKind::k26},           {ObsKind::k30},    {ObsKind::kWindow, 4},
+                                  {ObsKind::kView},         {ObsKind::kAhead}, {ObsKind::kWindow, 3, true},
+                                  {ObsKind::kView, 0, true}};
   constexpr std::int64_t kBoards = 33;
-  rollout::Wanderers played(kBoards, 3, nullptr, at::kCPU);
+  rollout::RandomBoards played(kBoards, 3, nullptr, at::kCPU);
   game::Position full;
   full.snakes = {{{0, 1, 2}, {}, {40, 41, 42}, {60, 61, 62, 63}, {80, 100, 120}, {}}};
   full.directions = {game::kLeft, game::kUp, game::kLeft, game::kLeft, game::kUp, game::kUp};
@@ -254,13 +253,15 @@ TEST_CASE("several threads per board compute the same view as one", "[unit]") {
     played.step();
     if (t % 20 != 19) continue;
     boards.narrow(0, 0, kBoards).copy_(played.boards());
-    for (const base::HostLoop& way : {in_blocks_of(64), base::HostLoop(shuffled)}) {
+    for (const core::HostLoop& way : {in_blocks_of(64), core::HostLoop(shuffled)}) {
       const HostGoes goes(way);
-      for (const play::Sight& sight : sights) {
-        at::Tensor shown = at::empty({kBoards + 1, 3, sight.features() + 1}), row = at::empty_like(shown[0]);
-        rollout::show_boards(sight, boards, order, shown);
+      for (const play::ObsSpec& obs_spec : sights) {
+        at::Tensor shown = at::empty({kBoards + 1, 3, obs_spec.features() + 1}),
+                   row = at::empty_like(shown[0]);
+        rollout::show_boards(obs_spec, boards, order, shown);
         for (std::int64_t b = 0; b <= kBoards; ++b) {
-          sight.write(static_cast<const game::State*>(boards.const_data_ptr())[b], 0, row.data_ptr<float>());
+          obs_spec.write(static_cast<const game::State*>(boards.const_data_ptr())[b], 0,
+                         row.data_ptr<float>());
           REQUIRE(same_bits(shown[kBoards - b], row));
         }
       }
@@ -281,11 +282,11 @@ TEST_CASE("a fetch copies the games that ended, not their whole ring", "[unit]")
     void after(const at::RecordFunction& /*call*/, int /*depth*/) override {}
     std::int64_t numbers = 0;
   };
-  const Case c{"", encode::ObsKind::k30, kWeights, 33, 0, 1, 17, 900, 0.0, false, "level1"};
+  const Case c{"", game::ObsKind::k30, kWeights, 33, 0, 1, 17, 900, 0.0, false, "level1"};
   Reflex policy(c.kind, c.answer);
   const rollout::CollectorOptions options = options_of(c, policy);
-  replay::Buffer buffer(rollout::with_boards(learners::columns_up_to(learners::kDiscount, 30), options.sight),
-                        c.capacity);
+  learners::Buffer buffer(
+      rollout::with_boards(learners::columns_up_to(learners::kDiscount, 30), options.obs_spec), c.capacity);
   rollout::Collector collector(options, buffer, nullptr, 40);  // room for 33 x 4 games
   std::vector<rollout::Episode> ended;
   for (int t = 0; t < 500; ++t) {  // the ring goes round
@@ -306,18 +307,18 @@ TEST_CASE("a fetch copies the games that ended, not their whole ring", "[unit]")
 
 // Hidden: test_device.py runs them where there is a GPU.
 TEST_CASE("a device plays the same games as the host and stores the same rows", "[.device]") {
-  REQUIRE(cuda::kHaveKernels);
+  REQUIRE(nets::kHaveKernels);
   for (const Case& c : kCases) compare(c, at::kCUDA);
 }
 
 // Few, for launch/gpu_check.sh's sanitizers, which slow a device down; replay has been filled, so that all of it may be read.
 TEST_CASE("1 and 63 boards on a device play the host's games", "[.device]") {
-  REQUIRE(cuda::kHaveKernels);
+  REQUIRE(nets::kHaveKernels);
   for (const std::int64_t boards : {1, 63}) {
-    compare({"30 features", encode::ObsKind::k30, kWeights, boards, 40, 2, 17, 2 * boards, 0.0, true, ""},
+    compare({"30 features", game::ObsKind::k30, kWeights, boards, 40, 2, 17, 2 * boards, 0.0, true, ""},
             at::kCUDA);
-    compare({"the view, territory", encode::ObsKind::kView, kValues, boards, 40, 1, 17, 2 * boards, 0.0,
-             false, "level2,territory"},
+    compare({"the view, territory", game::ObsKind::kView, kValues, boards, 40, 1, 17, 2 * boards, 0.0, false,
+             "level2,territory"},
             at::kCUDA);
   }
 }
@@ -333,7 +334,7 @@ TEST_CASE("the threads of a grid play each board once, however many there are", 
 }
 
 TEST_CASE("65,536 and 1,048,576 boards on a device move as on the host", "[.device]") {
-  REQUIRE(cuda::kHaveKernels);
+  REQUIRE(nets::kHaveKernels);
   for (const std::int64_t boards : {65'536, 1'048'576}) {
     for (const Case& c : {kFeatures, kView}) {
       const Held there = held_after(c, boards, at::kCUDA);
@@ -345,29 +346,29 @@ TEST_CASE("65,536 and 1,048,576 boards on a device move as on the host", "[.devi
 
 TEST_CASE("a plan names the schedule's opponents", "[unit]") {
   for (const char* text : {"curriculum", "linear", "exponential", "fixed:3", "fixed:territory"}) {
-    const agents::Curriculum curriculum = agents::parse_curriculum(text);
+    const game::Curriculum curriculum = game::parse_curriculum(text);
     for (const bool evasion : {false, true}) {
       const auto at = [&](std::int64_t game) {
-        return agents::opponent_at(curriculum, std::min<std::int64_t>(game, 1000), 1000, evasion, 700);
+        return game::opponent_at(curriculum, std::min<std::int64_t>(game, 1000), 1000, evasion, 700);
       };
-      const agents::OpponentPlan plan = agents::plan_of_schedule(at, 1000);
+      const game::OpponentPlan plan = game::plan_of_schedule(at, 1000);
       for (std::int64_t game = 1; game < 1100; ++game) REQUIRE(plan.of(game) == at(game));
     }
   }
 }
 
 TEST_CASE("replay that is smaller than a step's rows is refused", "[unit]") {
-  const Case small{"", encode::ObsKind::k30, kWeights, 5, 1, 2, 200, 9, 0.0, false, ""};
+  const Case small{"", game::ObsKind::k30, kWeights, 5, 1, 2, 200, 9, 0.0, false, ""};
   Reflex policy(small.kind, small.answer);
   const rollout::CollectorOptions options = options_of(small, policy);
-  replay::Buffer buffer(rollout::with_boards(learners::columns_up_to(learners::kDiscount, 30), options.sight),
-                        9);
-  CHECK_THROWS_AS(rollout::Collector(options, buffer), base::Bug);
+  learners::Buffer buffer(
+      rollout::with_boards(learners::columns_up_to(learners::kDiscount, 30), options.obs_spec), 9);
+  CHECK_THROWS_AS(rollout::Collector(options, buffer), core::Bug);
 }
 
 TEST_CASE("wandering boards are consistent and end their games", "[unit]") {
-  const play::Sight sight;
-  rollout::Wanderers boards(65, 3, &sight, at::kCPU);
+  const play::ObsSpec obs_spec;
+  rollout::RandomBoards boards(65, 3, &obs_spec, at::kCPU);
   std::int64_t fresh = 0;
   for (int t = 0; t < 450; ++t) {
     boards.step();
@@ -378,7 +379,7 @@ TEST_CASE("wandering boards are consistent and end their games", "[unit]") {
     }
   }
   CHECK(fresh == 130);
-  std::vector<float> row(static_cast<std::size_t>(3 * (sight.features() + 1)));
-  sight.write(static_cast<const game::State*>(boards.boards().const_data_ptr())[64], 0, row.data());
+  std::vector<float> row(static_cast<std::size_t>(3 * (obs_spec.features() + 1)));
+  obs_spec.write(static_cast<const game::State*>(boards.boards().const_data_ptr())[64], 0, row.data());
   CHECK(at::equal(boards.observations()[64].reshape(-1), at::tensor(row)));
 }

@@ -6,16 +6,16 @@
 #include <cstring>
 #include <map>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/encode/moves.hpp"
-#include "snake_ddp/encode/snake_graph.hpp"
+#include "learners/columns.hpp"
+#include "rollout/board_graphs.hpp"
+#include "rollout/collector.hpp"
+#include "snake_ddp/core/error.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/moves.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/game/sides.hpp"
-#include "snake_ddp/learners/columns.hpp"
-#include "snake_ddp/rollout/board_graphs.hpp"
-#include "snake_ddp/rollout/collector.hpp"
+#include "snake_ddp/game/snake_graph.hpp"
 
 namespace {
 
@@ -42,21 +42,21 @@ class Fixed final : public nets::Policy {
   std::vector<std::int64_t> asked;  // numbers of teams, by call
 };
 
-constexpr agents::Rival kSelf{}, kScript{agents::Opponent::kLevel2}, kFrozen{std::nullopt, 0},
+constexpr game::Rival kSelf{}, kScript{game::Opponent::kLevel2}, kFrozen{std::nullopt, 0},
     kOther{std::nullopt, 1};
 
-std::vector<replay::Column> columns(int features) {
+std::vector<learners::Column> columns(int features) {
   return rollout::with_boards(learners::columns_up_to(learners::kDiscount, features), {});
 }
 
-std::vector<replay::Column> dqn_columns(const play::Sight& sight, bool linked = false) {
-  const learners::Column last = linked ? learners::kBack : learners::kNextMoves;
-  return rollout::with_boards(learners::columns_up_to(last, sight.features()), sight);
+std::vector<learners::Column> dqn_columns(const play::ObsSpec& obs_spec, bool linked = false) {
+  const learners::TransitionColumn last = linked ? learners::kBack : learners::kNextMoves;
+  return rollout::with_boards(learners::columns_up_to(last, obs_spec.features()), obs_spec);
 }
 
 // A column of the rows in replay, as in a batch.
-at::Tensor shown(replay::Buffer& buffer, std::size_t column) {
-  replay::Batch batch;
+at::Tensor shown(learners::Buffer& buffer, std::size_t column) {
+  learners::Batch batch;
   buffer.gather(at::arange(buffer.size()), batch);
   return batch.columns[column];
 }
@@ -65,8 +65,8 @@ rollout::CollectorOptions options_for(std::int64_t boards, std::uint64_t seed = 
   rollout::CollectorOptions o;
   o.num_envs = boards;
   o.seed = seed;
-  o.reward = encode::RewardRule::kScore;
-  o.schedule = agents::plan_of_schedule([](std::int64_t) { return agents::Opponent::kLevel2; }, 1);
+  o.reward = game::RewardRule::kScore;
+  o.schedule = game::plan_of_schedule([](std::int64_t) { return game::Opponent::kLevel2; }, 1);
   return o;
 }
 
@@ -77,7 +77,7 @@ struct Played {
 };
 
 Played played_by(const rollout::CollectorOptions& options, int steps) {
-  replay::Buffer buffer(columns(30), 20000);
+  learners::Buffer buffer(columns(30), 20000);
   rollout::Collector collector(options, buffer);
   Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
   std::vector<rollout::Episode> episodes;
@@ -115,7 +115,7 @@ TEST_CASE("n-step transitions equal the sums made from one-step ones", "[propert
   rollout::CollectorOptions one = options_for(1), five = options_for(1);
   five.n_step = 5;
   one.gamma = five.gamma = 0.9;
-  replay::Buffer buffer1(columns(30), 1000), buffer5(columns(30), 1000);
+  learners::Buffer buffer1(columns(30), 1000), buffer5(columns(30), 1000);
   rollout::Collector collector1(one, buffer1), collector5(five, buffer5);
   Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
   std::vector<rollout::Episode> episodes;
@@ -125,12 +125,12 @@ TEST_CASE("n-step transitions equal the sums made from one-step ones", "[propert
   }
   REQUIRE(buffer1.size() == steps);
   REQUIRE(buffer5.size() == steps - 4);  // the last four wait for their rewards
-  std::map<std::pair<const replay::Buffer*, std::size_t>, at::Tensor> columns_of;
+  std::map<std::pair<const learners::Buffer*, std::size_t>, at::Tensor> columns_of;
   for (std::size_t c = 0; c < 5; ++c) {
     columns_of[{&buffer1, c}] = shown(buffer1, c);
     columns_of[{&buffer5, c}] = shown(buffer5, c);
   }
-  const auto row = [&](const replay::Buffer& b, std::size_t column, std::int64_t r) {
+  const auto row = [&](const learners::Buffer& b, std::size_t column, std::int64_t r) {
     return columns_of.at({&b, column})[r];
   };
   for (std::int64_t t = 0; t < buffer5.size(); ++t) {
@@ -160,7 +160,7 @@ TEST_CASE("a game cut off by --episode_length is truncated: its last transition 
   cut.episode_length = 50;
   cut.n_step = 3;
   cut.gamma = 0.5;
-  replay::Buffer buffer(columns(30), 1000);
+  learners::Buffer buffer(columns(30), 1000);
   rollout::Collector collector(cut, buffer);
   Fixed policy({1, 1, 1, 1});
   std::vector<rollout::Episode> episodes;
@@ -175,7 +175,7 @@ TEST_CASE("a game cut off by --episode_length is truncated: its last transition 
 
 TEST_CASE("the next observation of a transition is the observation of the one after it within a game",
           "[property]") {
-  replay::Buffer buffer(columns(30), 1000);
+  learners::Buffer buffer(columns(30), 1000);
   rollout::Collector collector(options_for(1), buffer);
   Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
   std::vector<rollout::Episode> episodes;
@@ -197,7 +197,7 @@ TEST_CASE("epsilon decays at every decision; as a ladder it is constant and spre
   rollout::CollectorOptions decaying = options_for(4);
   decaying.epsilon = 0.5;
   decaying.epsilon_speed = 0.99;
-  replay::Buffer buffer(columns(30), 1000);
+  learners::Buffer buffer(columns(30), 1000);
   rollout::Collector collector(decaying, buffer);
   Fixed policy({1, 1, 1, 1});
   std::vector<rollout::Episode> episodes;
@@ -210,7 +210,7 @@ TEST_CASE("epsilon decays at every decision; as a ladder it is constant and spre
   ladder.epsilon = 0.9;
   ladder.epsilon_min = 0.001;
   ladder.store_played = true;
-  replay::Buffer played(columns(30), 10000);
+  learners::Buffer played(columns(30), 10000);
   rollout::Collector climber(ladder, played);
   Fixed right({0, 0, 0, 1});
   for (int i = 0; i < 1000; ++i) climber.step(right, episodes);
@@ -231,7 +231,7 @@ TEST_CASE("exploring replaces the whole team's vector by numbers in the action's
     o.epsilon = 1.0;
     o.epsilon_speed = 1.0;
     o.random_low = low;
-    replay::Buffer buffer(columns(30), 1000);
+    learners::Buffer buffer(columns(30), 1000);
     rollout::Collector collector(o, buffer);
     Fixed policy({9, 9, 9, 9});
     std::vector<rollout::Episode> episodes;
@@ -249,7 +249,7 @@ TEST_CASE("moves are drawn in proportion to positive weights, uniformly where no
   const std::array<float, 4> weights = {1, -5, 2, 1};
   const std::array<float, 4> none = {-1, 0, -2, -3};
   std::array<int, 4> count{}, count_none{};
-  base::RandomStream random(1, 1, base::Purpose::kTest);
+  core::RandomStream random(1, 1, core::Purpose::kTest);
   constexpr int kDraws = 40000;
   for (int i = 0; i < kDraws; ++i) {
     ++count[play::sampled_move(weights.data(), random.unit())];
@@ -266,7 +266,7 @@ TEST_CASE("moves are drawn in proportion to positive weights, uniformly where no
 
 TEST_CASE("with a mask, sampled and best moves are among the open ones", "[property]") {
   const std::array<float, 4> weights = {5, -1, 2, 1};
-  base::RandomStream random(2, 1, base::Purpose::kTest);
+  core::RandomStream random(2, 1, core::Purpose::kTest);
   for (unsigned open = 1; open < 16; ++open) {
     std::array<int, 4> drawn{}, uniform{};
     const std::array<float, 4> none{};
@@ -290,16 +290,16 @@ TEST_CASE("with a mask, sampled and best moves are among the open ones", "[prope
 }
 
 TEST_CASE("the best value is played, except for masked moves and exploration", "[property]") {
-  const play::Sight sight{encode::ObsKind::kWindow, {}};
+  const play::ObsSpec obs_spec{game::ObsKind::kWindow, {}};
   const std::array<float, 4> values = {-4, -1, -2, -3};  // down, then left, right, up
   for (const double epsilon : {0.0, 1.0}) {
     for (const bool mask : {false, true}) {
       rollout::CollectorOptions o = options_for(1);
-      o.sight = sight;
+      o.obs_spec = obs_spec;
       o.epsilon = epsilon;
       o.epsilon_speed = 1.0;
       o.mask_fatal = mask;
-      replay::Buffer buffer(dqn_columns(sight), 1000);
+      learners::Buffer buffer(dqn_columns(obs_spec), 1000);
       rollout::Collector collector(o, buffer);
       Fixed policy(values, nets::Policy::Answer::kValues);
       std::vector<rollout::Episode> episodes;
@@ -314,10 +314,10 @@ TEST_CASE("the best value is played, except for masked moves and exploration", "
       for (std::size_t t = 0; t < before.size(); ++t) {
         const auto row = static_cast<std::int64_t>(t);
         std::vector<float> expected(3 * 278);
-        sight.write(before[t], 0, expected.data());
+        obs_spec.write(before[t], 0, expected.data());
         REQUIRE(at::equal(seen[row].reshape({-1}), at::tensor(expected)));
         for (int snake = 0; snake < 3; ++snake) {
-          const unsigned open = mask ? encode::open_moves(before[t], snake) : 15U;
+          const unsigned open = mask ? game::open_moves(before[t], snake) : 15U;
           const at::Tensor action = actions[row][snake];
           REQUIRE(action.sum().item<float>() == 1.0F);  // one-hot, whatever was asked for
           const auto move = static_cast<unsigned>(action.argmax().item<std::int64_t>());
@@ -326,7 +326,7 @@ TEST_CASE("the best value is played, except for masked moves and exploration", "
           ++moves[move];
           if (before[t].step() == game::kMaxSteps) continue;
           for (unsigned a = 0; a < 4; ++a) {
-            const unsigned open_next = mask ? encode::open_moves(before[t + 1], snake) : 15U;
+            const unsigned open_next = mask ? game::open_moves(before[t + 1], snake) : 15U;
             REQUIRE(next[row][snake][a].item<float>() == static_cast<float>(open_next >> a & 1U));
           }
         }
@@ -338,12 +338,12 @@ TEST_CASE("the best value is played, except for masked moves and exploration", "
 }
 
 TEST_CASE("in self-play both teams' transitions are stored, team B's as if it were team A", "[property]") {
-  const play::Sight sight{encode::ObsKind::kWindow, {}};
+  const play::ObsSpec obs_spec{game::ObsKind::kWindow, {}};
   rollout::CollectorOptions o = options_for(2);
-  o.sight = sight;
+  o.obs_spec = obs_spec;
   o.n_step = 3;
   o.rivals = {kSelf, kScript};
-  replay::Buffer buffer(dqn_columns(sight), 10000);
+  learners::Buffer buffer(dqn_columns(obs_spec), 10000);
   rollout::Collector collector(o, buffer);
   Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
   std::vector<rollout::Episode> episodes;
@@ -354,21 +354,21 @@ TEST_CASE("in self-play both teams' transitions are stored, team B's as if it we
   }
   REQUIRE(episodes.size() == 2);
   CHECK(episodes[0].opponent.is_self());
-  CHECK(episodes[1].opponent == agents::Rival{agents::Opponent::kLevel2});
+  CHECK(episodes[1].opponent == game::Rival{game::Opponent::kLevel2});
   REQUIRE(buffer.size() == 3 * 200);
   // Board 0's teams A and B, then board 1's team A, at each step.
   const at::Tensor seen = shown(buffer, learners::kObservation), rewards = shown(buffer, learners::kReward);
   for (std::int64_t t = 0; t < 190; ++t) {
     for (int team = 0; team < 2; ++team) {
       std::vector<float> expected(3 * 278);
-      sight.write(first[static_cast<std::size_t>(t)], team, expected.data());
+      obs_spec.write(first[static_cast<std::size_t>(t)], team, expected.data());
       REQUIRE(at::equal(seen[3 * t + team].reshape({-1}), at::tensor(expected)));
     }
   }
   // The last row of each game holds the last step's reward alone: sums over it telescope.
   rollout::CollectorOptions one = o;
   one.n_step = 1;
-  replay::Buffer buffer1(dqn_columns(sight), 10000);
+  learners::Buffer buffer1(dqn_columns(obs_spec), 10000);
   rollout::Collector collector1(one, buffer1);
   episodes.clear();
   for (int i = 0; i < 200; ++i) collector1.step(policy, episodes);
@@ -379,14 +379,14 @@ TEST_CASE("in self-play both teams' transitions are stored, team B's as if it we
 }
 
 TEST_CASE("each transition links to its game's previous one", "[property]") {
-  const play::Sight sight{encode::ObsKind::kWindow, {}};
+  const play::ObsSpec obs_spec{game::ObsKind::kWindow, {}};
   const std::int64_t n_step = GENERATE(1, 3);
   rollout::CollectorOptions o = options_for(3);
-  o.sight = sight;
+  o.obs_spec = obs_spec;
   o.n_step = n_step;
   o.episode_length = 30;
   o.rivals = {kScript, kSelf, kSelf};
-  replay::Buffer buffer(dqn_columns(sight, /*linked=*/true), 10000);
+  learners::Buffer buffer(dqn_columns(obs_spec, /*linked=*/true), 10000);
   rollout::Collector collector(o, buffer);
   Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
   std::vector<rollout::Episode> episodes;
@@ -425,7 +425,7 @@ TEST_CASE("frozen teams play team B, each with its own outputs, and their transi
     ++seen;
     for (int i = 3; i < 6; ++i) CHECK(actions->of[i] == (place_of_first == 0 ? game::kUp : game::kRight));
   };
-  replay::Buffer buffer(columns(30), 10000);
+  learners::Buffer buffer(columns(30), 10000);
   rollout::Collector collector(o, buffer);
   Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
   std::vector<rollout::Episode> episodes;
@@ -456,7 +456,7 @@ TEST_CASE("boards get other opponents in the middle of a game, which counts for 
   Fixed later = up;
   nets::Policy* frozen = &up;
   o.frozen = [&](int) { return frozen; };
-  replay::Buffer buffer(columns(30), 10000);
+  learners::Buffer buffer(columns(30), 10000);
   rollout::Collector collector(o, buffer);
   std::vector<rollout::Episode> episodes;
   for (int i = 0; i < 100; ++i) collector.step(policy, episodes);
@@ -507,7 +507,7 @@ TEST_CASE("a frozen team sees its own side, draws numbers of its own and keeps t
                 const game::StepResult*) {
     if (actions != nullptr) played = *actions;
   };
-  replay::Buffer buffer(columns(30), 1000);
+  learners::Buffer buffer(columns(30), 1000);
   rollout::Collector collector(o, buffer);
   std::vector<rollout::Episode> episodes;
   int same = 0, closed = 0;
@@ -516,12 +516,12 @@ TEST_CASE("a frozen team sees its own side, draws numbers of its own and keeps t
     collector.step(policy, episodes);
     for (const int team : {0, 1}) {
       at::Tensor expected = at::empty({1, 3, 31});
-      o.sight.write(before, team, expected.data_ptr<float>());
+      o.obs_spec.write(before, team, expected.data_ptr<float>());
       REQUIRE(at::equal((team == 0 ? policy : frozen).seen, expected));
     }
     for (int snake = 0; snake < 3; ++snake) {
       same += played.of[snake] == played.of[snake + 3];
-      closed += (encode::open_moves(before, snake + 3) >> played.of[snake + 3] & 1U) == 0;
+      closed += (game::open_moves(before, snake + 3) >> played.of[snake + 3] & 1U) == 0;
     }
   }
   CHECK(same < 300);  // about a fourth of 597
@@ -549,18 +549,19 @@ TEST_CASE("with tokens, a row has the board as team A's, and graphs of it are wh
   game::reset(state, chance);
   for (int k = 0; k < 30; ++k) {
     game::Actions actions{};
-    for (int team = 0; team < 2; ++team) agents::act(agents::Opponent::kLevel2, state, team, actions, 1, 1);
+    for (int team = 0; team < 2; ++team) game::act(game::Opponent::kLevel2, state, team, actions, 1, 1);
     game::step(state, actions, chance);
   }
-  const play::Sight plain{encode::ObsKind::kWindow, 4}, sight{encode::ObsKind::kWindow, 4, true};
+  const play::ObsSpec plain{game::ObsKind::kWindow, 4}, obs_spec{game::ObsKind::kWindow, 4, true};
   const std::int64_t features = plain.features();
-  REQUIRE(sight.features() == features + play::kBoardFloats);
+  REQUIRE(obs_spec.features() == features + play::kBoardFloats);
   for (int team = 0; team < 2; ++team) {
-    const at::Tensor rows = at::empty({1, 3, sight.features() + 1}), window = at::empty({1, 3, features + 1});
-    sight.write(state, team, rows.data_ptr<float>());
+    const at::Tensor rows = at::empty({1, 3, obs_spec.features() + 1}),
+                     window = at::empty({1, 3, features + 1});
+    obs_spec.write(state, team, rows.data_ptr<float>());
     plain.write(state, team, window.data_ptr<float>());
     CHECK(rows.narrow(2, 0, features).equal(window.narrow(2, 0, features)));
-    CHECK(rows.select(2, sight.features()).equal(at::ones({1, 3})));
+    CHECK(rows.select(2, obs_spec.features()).equal(at::ones({1, 3})));
     const at::Tensor boards =
         rows.select(1, 0).narrow(1, features, play::kBoardFloats).clone(at::MemoryFormat::Contiguous);
     const game::State own = team == 0 ? state : game::with_sides_swapped(state);
@@ -568,10 +569,10 @@ TEST_CASE("with tokens, a row has the board as team A's, and graphs of it are wh
     const at::Tensor graphs = rollout::board_graphs(4, boards);
     bool hidden_from_one = false;
     for (int snake = 0; snake < 3; ++snake) {
-      at::Tensor expected = at::empty({encode::kGraphsFloats});
+      at::Tensor expected = at::empty({game::kGraphsFloats});
       std::array<float, game::kSnakes> hidden{};
-      encode::write_graphs(state, team, {state.head(team * game::kTeamSize + snake), 4},
-                           expected.data_ptr<float>(), hidden.data());
+      game::write_graphs(state, team, {state.head(team * game::kTeamSize + snake), 4},
+                         expected.data_ptr<float>(), hidden.data());
       CHECK(graphs[0][snake].equal(expected));
       hidden_from_one = hidden_from_one || std::count(hidden.begin(), hidden.end(), 1.0F) > 0;
     }
@@ -581,7 +582,7 @@ TEST_CASE("with tokens, a row has the board as team A's, and graphs of it are wh
 
 TEST_CASE("100 rollouts have the pinned fingerprint", "[signature]") {
   rollout::CollectorOptions o = options_for(100, 12345);
-  for (int board = 1; board <= 100; ++board) o.rivals.push_back({static_cast<agents::Opponent>(board % 6)});
+  for (int board = 1; board <= 100; ++board) o.rivals.push_back({static_cast<game::Opponent>(board % 6)});
   CHECK(played_by(o, 200).hash == 0x736537dd8f6c2844ULL);
 }
 
@@ -593,11 +594,11 @@ TEST_CASE("a collector restored from a state plays the same games into the same 
   options.episode_length = 60;
   options.epsilon_min = epsilon_min;
   if (self_play) {
-    options.sight.kind = encode::ObsKind::kWindow;
+    options.obs_spec.kind = game::ObsKind::kWindow;
     options.rivals = {kSelf, kSelf, kSelf, kScript, kScript};
   }
-  const auto stored = self_play ? dqn_columns(options.sight, /*linked=*/true) : columns(30);
-  replay::Buffer first_rows(stored, 20000), second_rows(stored, 20000);
+  const auto stored = self_play ? dqn_columns(options.obs_spec, /*linked=*/true) : columns(30);
+  learners::Buffer first_rows(stored, 20000), second_rows(stored, 20000);
   rollout::Collector first(options, first_rows), second(options, second_rows);
   Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
   std::vector<rollout::Episode> episodes;
@@ -632,7 +633,7 @@ TEST_CASE("a collector restored from a state plays the same games into the same 
 }
 
 TEST_CASE("a state of another layout is ignored, and impossible boards are rejected", "[unit]") {
-  replay::Buffer rows(columns(30), 100);
+  learners::Buffer rows(columns(30), 100);
   rollout::Collector collector(options_for(2), rows), other(options_for(3), rows);
   const std::uint64_t before = collector.hash();
   CHECK_FALSE(collector.restore(other.state(), "state"));
@@ -645,7 +646,7 @@ TEST_CASE("a state of another layout is ignored, and impossible boards are rejec
       if (name == "boards") tensor.data_ptr<std::uint8_t>()[byte] ^= 0xA5;
     try {
       collector.restore(state, "state");
-    } catch (const base::FileError&) {
+    } catch (const core::FileError&) {
       ++refused;
     }
   }
@@ -656,7 +657,7 @@ TEST_CASE("rows that wait for their n-th reward must be boards, and only these",
   rollout::CollectorOptions options = options_for(2);
   options.n_step = 3;
   options.rivals = {kSelf, kSelf};
-  replay::Buffer rows(columns(30), 100);
+  learners::Buffer rows(columns(30), 100);
   rollout::Collector collector(options, rows);
   Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
   std::vector<rollout::Episode> episodes;
@@ -690,7 +691,7 @@ TEST_CASE("rows that wait for their n-th reward must be boards, and only these",
 }
 
 TEST_CASE("a state with a tensor of another type or shape is refused", "[unit]") {
-  replay::Buffer rows(columns(30), 100);
+  learners::Buffer rows(columns(30), 100);
   rollout::Collector collector(options_for(2), rows);
   for (std::size_t i = 0; i < collector.state().size(); ++i) {
     nets::NamedTensors state = collector.state();
@@ -698,7 +699,7 @@ TEST_CASE("a state with a tensor of another type or shape is refused", "[unit]")
     const at::Tensor right = state[i].second;
     for (const at::Tensor& wrong : {right.to(at::kHalf), at::cat({right.flatten(), right.flatten()})}) {
       state[i].second = wrong;
-      CHECK_THROWS_AS(collector.restore(state, "state"), base::FileError);
+      CHECK_THROWS_AS(collector.restore(state, "state"), core::FileError);
     }
   }
 }
@@ -706,7 +707,7 @@ TEST_CASE("a state with a tensor of another type or shape is refused", "[unit]")
 TEST_CASE("new boards drop the steps that waited for later rewards", "[unit]") {
   rollout::CollectorOptions o = options_for(2);
   o.n_step = 3;
-  replay::Buffer rows(columns(30), 100);
+  learners::Buffer rows(columns(30), 100);
   rollout::Collector collector(o, rows);
   Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
   std::vector<rollout::Episode> episodes;
@@ -720,7 +721,7 @@ TEST_CASE("new boards drop the steps that waited for later rewards", "[unit]") {
 }
 
 TEST_CASE("new boards differ from those before", "[unit]") {
-  replay::Buffer rows(columns(30), 100);
+  learners::Buffer rows(columns(30), 100);
   rollout::Collector collector(options_for(4), rows), fresh(options_for(4), rows);
   std::vector<std::uint64_t> known;
   for (const game::State& board : fresh.boards()) known.push_back(game::hash(board));
@@ -763,7 +764,7 @@ TEST_CASE("a policy with memory starts each game with an empty one", "[property]
   o.rivals = {kSelf, kFrozen, kScript};
   Counting policy, frozen;
   o.frozen = [&](int) { return &frozen; };
-  replay::Buffer buffer(columns(30), 1000);
+  learners::Buffer buffer(columns(30), 1000);
   rollout::Collector collector(o, buffer);
   std::vector<rollout::Episode> episodes;
   for (int i = 0; i < 13; ++i) {
@@ -774,13 +775,13 @@ TEST_CASE("a policy with memory starts each game with an empty one", "[property]
     CHECK(at::equal(frozen.asked.back(), at::full({1, 3, 1}, i % 5)));
   }
   // What it remembers is part of the state.
-  replay::Buffer buffer2(columns(30), 1000);
+  learners::Buffer buffer2(columns(30), 1000);
   rollout::Collector again(o, buffer2);
   REQUIRE(again.restore(collector.state(), "test"));
   again.step(policy, episodes);
   CHECK(at::equal(policy.asked.back(), at::full({4, 3, 1}, 3)));
   Fixed forgetful({0.4F, 0.3F, 0.2F, 0.1F});
-  CHECK_THROWS_AS(again.step(forgetful, episodes), base::Bug);
+  CHECK_THROWS_AS(again.step(forgetful, episodes), core::Bug);
 }
 
 TEST_CASE("with the heading up, outputs are for moves ahead, back, left and right, and so is what is stored",
@@ -793,7 +794,7 @@ TEST_CASE("with the heading up, outputs are for moves ahead, back, left and righ
     const int ahead = state.direction(snake),
               directions[4] = {ahead, ahead ^ 1, kLeftOf[ahead], kLeftOf[ahead] ^ 1};
     const auto worth = [&](int move) {
-      const bool may = (encode::open_moves(state, snake) >> directions[move] & 1U) != 0;
+      const bool may = (game::open_moves(state, snake) >> directions[move] & 1U) != 0;
       return may ? kWorth[state.step() % 3][static_cast<std::size_t>(move)] : 0.0F;
     };
     int best = 0;
@@ -801,10 +802,10 @@ TEST_CASE("with the heading up, outputs are for moves ahead, back, left and righ
       if (worth(move) > worth(best)) best = move;
     return std::pair{best, directions[best]};
   };
-  for (const int frozen : {agents::Rival::kNobody, 0}) {  // against itself, a frozen copy
+  for (const int frozen : {game::Rival::kNobody, 0}) {  // against itself, a frozen copy
     std::optional<Fixed> policy(std::in_place, kWorth[0], nets::Policy::Answer::kValues);
     rollout::CollectorOptions o = options_for(1);
-    o.sight = {encode::ObsKind::kAhead};
+    o.obs_spec = {game::ObsKind::kAhead};
     o.mask_fatal = true;
     o.epsilon = o.epsilon_min = 1e-12;
     o.rivals = {{std::nullopt, frozen}};
@@ -816,7 +817,7 @@ TEST_CASE("with the heading up, outputs are for moves ahead, back, left and righ
       if (actions != nullptr) made.push_back(*actions);
       before.push_back(state);
     };
-    replay::Buffer buffer(dqn_columns(o.sight), 1000);
+    learners::Buffer buffer(dqn_columns(o.obs_spec), 1000);
     rollout::Collector collector(o, buffer);
     std::vector<rollout::Episode> episodes;
     for (std::size_t t = 0; t < 150; ++t) {
@@ -824,7 +825,7 @@ TEST_CASE("with the heading up, outputs are for moves ahead, back, left and righ
       collector.step(*policy, episodes);
     }
     REQUIRE(made.size() == 150);
-    const std::int64_t teams = frozen == agents::Rival::kNobody ? 2 : 1;
+    const std::int64_t teams = frozen == game::Rival::kNobody ? 2 : 1;
     REQUIRE(buffer.size() == 150 * teams);
     const at::Tensor action = shown(buffer, learners::kAction), next = shown(buffer, learners::kNextMoves);
     std::array<int, 4> moves{};

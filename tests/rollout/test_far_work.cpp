@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "snake_ddp/base/each.hpp"
+#include "snake_ddp/core/each.hpp"
 #include "work_arrays.hpp"
 
 namespace {
@@ -81,12 +81,12 @@ struct Place {
 template <class Look>
 void observe_at(const Place& p, std::int64_t i, const Look& look) {
   const rollout::Seen& seen = look(p.games);
-  if (encode::is_view(seen.sight.kind)) return at_place(i, rollout::SeeView{seen});
+  if (game::is_view(seen.obs_spec.kind)) return at_place(i, rollout::SeeView{seen});
   at_place(i, rollout::SeePlain{seen});
 }
 
 // The last board alone plays two games and a half; its rows of replay follow those of the boards before it.
-void play_alone(Place& p, agents::Opponent opponent) {
+void play_alone(Place& p, game::Opponent opponent) {
   rollout::BoardArrays& f = p.games.f;
   const std::int64_t b = p.board, before = b - kBoard;
   f.running[b * play::kFields + play::kOpponent] = static_cast<std::int64_t>(opponent);
@@ -96,7 +96,7 @@ void play_alone(Place& p, agents::Opponent opponent) {
   *f.epsilon = 0.5;
   filled(f.place)[b] = 0.9;
   filled(f.place)[b + 1] = 0.99;
-  f.counter[replay::kNext] = before;
+  f.counter[learners::kNext] = before;
   for (std::int64_t k = 0; k < play::kActionFloats; ++k)
     filled(f.values)[b * play::kActionFloats + k] = static_cast<float>(k * 7 % 12) / 12;
   for (int t = 0; t < 500; ++t) {
@@ -121,22 +121,22 @@ void play_alone(Place& p, agents::Opponent opponent) {
 
 TEST_CASE("boards and rows beyond 2^32 are played, stored and seen as those before", "[unit]") {
   // As many boards as opponents, each with another one.
-  for (const auto kind : {encode::ObsKind::k30, encode::ObsKind::kView, encode::ObsKind::kAhead}) {
+  for (const auto kind : {game::ObsKind::k30, game::ObsKind::kView, game::ObsKind::kAhead}) {
     for (const char* opponent : {"level2", "evasion", "territory"}) {
       CAPTURE(static_cast<int>(kind), opponent);
-      const play::Sight sight{kind};
+      const play::ObsSpec obs_spec{kind};
       Sparse near, far;
-      Place here{lay_out_games(near, sight, kBoard + 1, kCapacity), kBoard},
-          there{lay_out_games(far, sight, kFar + kBoard + 1, kFar + kCapacity), kFar + kBoard};
-      for (Place* p : {&here, &there}) play_alone(*p, agents::try_opponent(opponent).value());
+      Place here{lay_out_games(near, obs_spec, kBoard + 1, kCapacity), kBoard},
+          there{lay_out_games(far, obs_spec, kFar + kBoard + 1, kFar + kCapacity), kFar + kBoard};
+      for (Place* p : {&here, &there}) play_alone(*p, game::try_opponent(opponent).value());
       // Numbers of games and rows grow by those before.
       rollout::BoardArrays& f = there.games.f;
       REQUIRE(*here.games.f.ended == 2);
-      REQUIRE(here.games.f.counter[replay::kNext] > 300);
+      REQUIRE(here.games.f.counter[learners::kNext] > 300);
       for (std::int64_t game = 0; game < 2; ++game)
         f.records[(kFar + game) * rollout::kEndedFields + rollout::kEndedNumber] -= kFar;
       *f.ended -= kFar;
-      f.counter[replay::kNext] -= kFar;
+      f.counter[learners::kNext] -= kFar;
       if (f.best) there.games.draw.index[kFar + kBoard] -= kFar;
       check_same(near, far);
     }
@@ -150,7 +150,7 @@ TEST_CASE("random boards beyond 2^32 step as those before", "[unit]") {
     auto* const games = memory->take<std::uint32_t>("games", first + kBoard + 1);
     game::PhiloxChance chance(1, 1);
     game::reset(boards[first + kBoard], chance);
-    for (int t = 0; t < 300; ++t) at_place(first + kBoard, rollout::WanderBoard{boards, games, 3});
+    for (int t = 0; t < 300; ++t) at_place(first + kBoard, rollout::RandomBoard{boards, games, 3});
   }
   check_same(near, far);
 }
@@ -160,12 +160,12 @@ TEST_CASE("a batch's rows beyond 2^31 are drawn, and its places beyond 2^32 have
   Sparse far;
   auto* const index = far.take<std::int64_t>("index", kFar + 8);
   const std::int64_t draw = 3, size = kFar - 1;
-  const replay::DrawRows work{7, &draw, &size, index};
+  const learners::DrawRows work{7, &draw, &size, index};
   std::int64_t greatest = 0;
   for (std::int64_t i = kFar; i < kFar + 8; ++i) {
     at_place(i, work);
-    const base::RandomBlock block =
-        base::random_block(7, 3, (1U << 30) + (i >= kFar + 4), base::Purpose::kSample);
+    const core::RandomBlock block =
+        core::random_block(7, 3, (1U << 30) + (i >= kFar + 4), core::Purpose::kSample);
     CHECK(index[i] == static_cast<std::int64_t>((std::uint64_t{block.word[i % 4]} * (kFar - 1)) >> 32));
     greatest = std::max(greatest, index[i]);
   }

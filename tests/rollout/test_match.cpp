@@ -6,17 +6,17 @@
 #include <iterator>
 #include <vector>
 
+#include "nets/dense.hpp"
+#include "nets/mlp.hpp"
+#include "nets/policy.hpp"
+#include "rollout/player.hpp"
 #include "snake_ddp/game/position.hpp"
-#include "snake_ddp/nets/dense.hpp"
-#include "snake_ddp/nets/mlp.hpp"
-#include "snake_ddp/nets/policy.hpp"
-#include "snake_ddp/rollout/player.hpp"
 
 namespace {
 
 using namespace snake_ddp;
 
-rollout::Player scripted(agents::Opponent who) { return {who, nullptr, {}, false}; }
+rollout::Player scripted(game::Opponent who) { return {who, nullptr, {}, false}; }
 
 void require_equal(const play::MatchResult& a, const play::MatchResult& b) {
   CHECK(a.games == b.games);
@@ -35,7 +35,7 @@ TEST_CASE("a match adds up to the same numbers however its games are shared", "[
   net.init(1);
   const auto actor = nets::make_policy(net.named(), nets::Head::kSoftmax, "test");
   const rollout::Player a{std::nullopt, actor.get(), {}, false};
-  for (const auto who : {agents::Opponent::kLevel0, agents::Opponent::kLevel2}) {
+  for (const auto who : {game::Opponent::kLevel0, game::Opponent::kLevel2}) {
     play::MatchOptions options{200, 9};
     const play::MatchResult whole = rollout::play_match(a, scripted(who), options);
     CHECK(whole.games == 200);
@@ -53,7 +53,7 @@ TEST_CASE("a match adds up to the same numbers however its games are shared", "[
 }
 
 TEST_CASE("with sides swapped a player wins against itself about as often as it loses", "[property]") {
-  for (const auto who : {agents::Opponent::kLevel0, agents::Opponent::kLevel2}) {
+  for (const auto who : {game::Opponent::kLevel0, game::Opponent::kLevel2}) {
     const play::MatchResult r = rollout::play_match(scripted(who), scripted(who), {2000, 3});
     const double decided = static_cast<double>(r.wins + r.losses);
     REQUIRE(decided > 1000);
@@ -96,23 +96,23 @@ TEST_CASE("the teams of a match and its games draw numbers of their own, whichev
 
 TEST_CASE("level 2 beats level 0 nearly always", "[property]") {
   const play::MatchResult r =
-      rollout::play_match(scripted(agents::Opponent::kLevel2), scripted(agents::Opponent::kLevel0), {500, 1});
+      rollout::play_match(scripted(game::Opponent::kLevel2), scripted(game::Opponent::kLevel0), {500, 1});
   CHECK(r.win_rate() > 0.95);
   CHECK(r.score_a > r.score_b);
 }
 
 TEST_CASE("a Q-network plays its best moves, and none that is certain death where these are masked",
           "[unit]") {
-  nets::Mlp net({encode::obs_size(encode::ObsKind::kWindow), 16, 4, true}, at::kCPU, nets::kQNetName);
+  nets::Mlp net({game::obs_size(game::ObsKind::kWindow), 16, 4, true}, at::kCPU, nets::kQNetName);
   net.init(1);
   const auto policy = nets::make_policy(net.named(), nets::Head::kIdentity, "test");
-  rollout::Player player{std::nullopt, policy.get(), {encode::ObsKind::kWindow, {}}, false, false};
+  rollout::Player player{std::nullopt, policy.get(), {game::ObsKind::kWindow, {}}, false, false};
   rollout::Player argmax = player, masked = player;
   argmax.argmax = true;
   masked.mask_fatal = true;
   const play::MatchOptions options{100, 4};
   const auto result = [&](const rollout::Player& p) {
-    return rollout::play_match(p, scripted(agents::Opponent::kLevel0), options);
+    return rollout::play_match(p, scripted(game::Opponent::kLevel0), options);
   };
   const play::MatchResult a = result(player), b = result(argmax), c = result(masked);
   require_equal(a, b);
@@ -120,11 +120,11 @@ TEST_CASE("a Q-network plays its best moves, and none that is certain death wher
 }
 
 TEST_CASE("with the heading up, a network's outputs are for moves ahead, back, left and right", "[unit]") {
-  nets::Mlp net({encode::obs_size(encode::ObsKind::kAhead), 16, 4, false}, at::kCPU, nets::kQNetName);
+  nets::Mlp net({game::obs_size(game::ObsKind::kAhead), 16, 4, false}, at::kCPU, nets::kQNetName);
   for (const auto& [name, tensor] : net.named()) tensor.zero_();
   net.named().back().second.copy_(at::tensor({3.0F, 0.0F, 2.0F, 1.0F}));  // the last bias
   const auto policy = nets::make_policy(net.named(), nets::Head::kIdentity, "test");
-  const rollout::Player player{std::nullopt, policy.get(), {encode::ObsKind::kAhead}, false, true};
+  const rollout::Player player{std::nullopt, policy.get(), {game::ObsKind::kAhead}, false, true};
   play::MatchOptions options{4, 6, false};
   game::State last[4];
   std::int64_t ahead = 0, left = 0, right = 0;
@@ -135,14 +135,14 @@ TEST_CASE("with the heading up, a network's outputs are for moves ahead, back, l
     constexpr int kLeftOf[4] = {game::kLeft, game::kRight, game::kDown, game::kUp};
     for (int i = 0; i < game::kTeamSize; ++i) {
       const int heading = before.direction(i), made = actions.of[i];
-      const unsigned open = encode::open_moves(before, i);
+      const unsigned open = game::open_moves(before, i);
       const bool may_go_on = (open >> heading & 1U) != 0, may_left = (open >> kLeftOf[heading] & 1U) != 0;
       REQUIRE((made == heading) == may_go_on);
       REQUIRE((made == kLeftOf[heading]) == (!may_go_on && may_left));
       (made == heading ? ahead : made == kLeftOf[heading] ? left : right) += 1;
     }
   };
-  rollout::play_match(player, scripted(agents::Opponent::kLevel2), options);
+  rollout::play_match(player, scripted(game::Opponent::kLevel2), options);
   CHECK(ahead > 1000);
   CHECK(left > 20);
   CHECK(right > 0);
@@ -158,7 +158,7 @@ TEST_CASE("an actor's reasons are the probabilities that it draws from, and do n
   std::array<double, game::kMoves> expected{}, made{};
   play::MatchOptions options{4, 6, false};
   options.watch = [&](std::int64_t, const game::State& state) { plain.push_back(game::hash(state)); };
-  rollout::play_match(player, scripted(agents::Opponent::kLevel2), options);
+  rollout::play_match(player, scripted(game::Opponent::kLevel2), options);
   options.watch = [&](std::int64_t, const game::State& state) { explained.push_back(game::hash(state)); };
   options.on_reasons = [&](std::int64_t, int team, const play::Reasons& reasons) {
     CHECK(team == 0);
@@ -177,7 +177,7 @@ TEST_CASE("an actor's reasons are the probabilities that it draws from, and do n
                         const game::State&) {
     for (int i = 0; i < game::kTeamSize; ++i) made[actions.of[i]] += 1.0;
   };
-  rollout::play_match(player, scripted(agents::Opponent::kLevel2), options);
+  rollout::play_match(player, scripted(game::Opponent::kLevel2), options);
   CHECK(explained == plain);
   for (std::size_t move = 0; move < game::kMoves; ++move)  // of 2400 moves
     CHECK(made[move] == Approx(expected[move]).margin(120));
@@ -189,7 +189,7 @@ TEST_CASE("a match stops on request", "[unit]") {
   options.stop = [&] { return ++asked > 300; };  // in the second block
   options.on_step = [&](auto&&...) { stepped += asked > 300; };
   const play::MatchResult r =
-      rollout::play_match(scripted(agents::Opponent::kLevel0), scripted(agents::Opponent::kLevel2), options);
+      rollout::play_match(scripted(game::Opponent::kLevel0), scripted(game::Opponent::kLevel2), options);
   CHECK(r.games == 64);
   CHECK(stepped == 0);
 }

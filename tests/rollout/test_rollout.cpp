@@ -7,16 +7,16 @@
 #include <set>
 #include <vector>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/permutation.hpp"
-#include "snake_ddp/learners/columns.hpp"
-#include "snake_ddp/rollout/collector.hpp"
+#include "learners/columns.hpp"
+#include "rollout/collector.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/permutation.hpp"
 
 namespace {
 
 using namespace snake_ddp;
 
-const play::Sight kSight{encode::ObsKind::kAhead};
+const play::ObsSpec kSight{game::ObsKind::kAhead};
 
 // Values that depend on what a snake sees.
 class Looking final : public nets::Policy {
@@ -34,12 +34,12 @@ class Looking final : public nets::Policy {
 rollout::CollectorOptions options_with(std::int64_t episode_length) {
   rollout::CollectorOptions o;
   o.num_envs = 5;
-  o.sight = kSight;
+  o.obs_spec = kSight;
   o.mask_fatal = true;
   o.epsilon = o.epsilon_min = 0.2;
   o.gamma = 0.9;
   o.episode_length = episode_length;
-  o.rivals = {{agents::Opponent::kLevel2}, {}, {}, {agents::Opponent::kLevel1}, {agents::Opponent::kLevel0}};
+  o.rivals = {{game::Opponent::kLevel2}, {}, {}, {game::Opponent::kLevel1}, {game::Opponent::kLevel0}};
   return o;
 }
 
@@ -61,22 +61,22 @@ struct Game {
     }
   }
 
-  replay::Batch take() {
+  learners::Batch take() {
     if (rollout.is_due()) collector.finish(policy);
     rollout.take(batch);
     rollout.took();
-    replay::Batch copy;
+    learners::Batch copy;
     for (const at::Tensor& column : batch.columns) copy.columns.push_back(column.clone());
     return copy;
   }
 
   rollout::CollectorOptions options;
-  replay::Buffer unused;
+  learners::Buffer unused;
   rollout::Rollout rollout;
   rollout::Collector collector;
   Looking policy;
   std::vector<rollout::Episode> ended;
-  replay::Batch batch;
+  learners::Batch batch;
 };
 
 // The value of a board to a team: of each snake its best open move's.
@@ -89,7 +89,7 @@ std::vector<float> worth(Looking& policy, const game::State& board, int team) {
     const int index = team * 3 + snake;
     float best = -1e30F;
     for (int move = 0; move < 4; ++move)
-      if ((encode::open_moves(board, index) >> encode::direction_of(kSight.up(board, index), move) & 1U) != 0)
+      if ((game::open_moves(board, index) >> game::direction_of(kSight.up(board, index), move) & 1U) != 0)
         best = std::max(best, values[snake][move].item<float>());
     out.push_back(best);
   }
@@ -179,7 +179,7 @@ TEST_CASE("an epoch's batches are the rollout's rows, each once, in an order of 
     for (int epoch = 0; epoch < 2; ++epoch) {
       std::vector<float> sums;
       for (int b = 0; b < 4; ++b) {
-        const replay::Batch batch = game.take();
+        const learners::Batch batch = game.take();
         REQUIRE(batch.columns[learners::kObservation].sizes() ==
                 at::IntArrayRef({21, 3, kSight.features() + 1}));
         REQUIRE(batch.columns[learners::kAction].sizes() == at::IntArrayRef({21, 3, 4}));
@@ -217,7 +217,7 @@ TEST_CASE("a rollout goes on from its state, between steps and between batches",
       CHECK(second.rollout.stored() == steps * kSeats);
       for (Game* g : {&first, &second}) g->play(12 - steps);
       for (int k = batches; k < 8; ++k) {
-        const replay::Batch a = first.take(), b = second.take();
+        const learners::Batch a = first.take(), b = second.take();
         for (std::size_t c = 0; c < 3; ++c) CHECK(at::equal(a.columns[c], b.columns[c]));
       }
     }
@@ -245,7 +245,7 @@ TEST_CASE("impossible values in a rollout's state are refused", "[unit]") {
     for (auto& [of, tensor] : state)
       if (of == name) spoil(tensor);
     CAPTURE(name);
-    CHECK_THROWS_AS(Game(17).rollout.restore(state, 1), base::FileError);
+    CHECK_THROWS_AS(Game(17).rollout.restore(state, 1), core::FileError);
   };
   for (const std::int64_t step : {-1, 0, 11, 13}) spoilt("step", [&](at::Tensor& t) { t.fill_(step); });
   for (const std::int64_t taken : {-1, 8}) spoilt("taken", [&](at::Tensor& t) { t.fill_(taken); });
@@ -262,23 +262,23 @@ TEST_CASE("impossible values in a rollout's state are refused", "[unit]") {
   Game(17).rollout.restore(state, 8);
   for (auto& [name, tensor] : state)
     if (name == "cut_board") tensor.fill_(-1.5F);
-  CHECK_THROWS_AS(Game(17).rollout.restore(state, 8), base::FileError);
+  CHECK_THROWS_AS(Game(17).rollout.restore(state, 8), core::FileError);
 }
 
 TEST_CASE("a permutation has each item once, and depends on seed and key", "[property]") {
   for (std::uint64_t n = 1; n < 300; ++n) {
     std::set<std::uint64_t> items;
-    for (std::uint64_t i = 0; i < n; ++i) items.insert(base::permuted(i, n, 5, 7));
+    for (std::uint64_t i = 0; i < n; ++i) items.insert(core::permuted(i, n, 5, 7));
     REQUIRE(items.size() == n);
     REQUIRE(*items.rbegin() == n - 1);
   }
   // Each item is as often at each place: 2,000 orders of 8.
   std::vector<int> counts(64, 0);
   for (std::uint64_t key = 0; key < 2000; ++key)
-    for (std::uint64_t i = 0; i < 8; ++i) ++counts[i * 8 + base::permuted(i, 8, 5, key)];
+    for (std::uint64_t i = 0; i < 8; ++i) ++counts[i * 8 + core::permuted(i, 8, 5, key)];
   for (const int count : counts) CHECK(std::abs(count - 250) < 75);
   int moved = 0;
   for (std::uint64_t i = 0; i < 100; ++i)
-    moved += base::permuted(i, 100, 5, 7) != base::permuted(i, 100, 6, 7);
+    moved += core::permuted(i, 100, 5, 7) != core::permuted(i, 100, 6, 7);
   CHECK(moved > 90);
 }

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "../../src/learners/adam_work.hpp"
-#include "../../src/replay/draw_rows.hpp"
+#include "../../src/learners/draw_rows.hpp"
 #include "../../src/rollout/board_work.hpp"
 
 namespace snake_ddp {
@@ -20,25 +20,25 @@ struct Games {
   rollout::BoardArrays f{};
   rollout::TakeRows take{};       // with a rollout
   rollout::Seen seen{}, drawn{};  // of the boards now, and of rows of replay
-  replay::DrawRows draw{};
+  learners::DrawRows draw{};
   rollout::WriteGraphs graphs{};  // with tokens
 };
 
 /// On the last `selves` boards the policy plays itself. With `rollout_steps`, steps go to a rollout of so many, not to replay.
 template <class Memory>
-Games lay_out_games(Memory& m, const play::Sight& sight, std::int64_t boards, std::int64_t capacity,
+Games lay_out_games(Memory& m, const play::ObsSpec& obs_spec, std::int64_t boards, std::int64_t capacity,
                     std::int64_t selves = 0, std::int64_t rollout_steps = 0) {
   Games g;
   rollout::BoardArrays& f = g.f;
-  const std::int64_t row = play::kTeam * (sight.features() + 1);
-  f.rules.sight = sight;
+  const std::int64_t row = play::kTeamSize * (obs_spec.features() + 1);
+  f.rules.obs_spec = obs_spec;
   f.rules.n_step = 3;
   f.rules.mask_fatal = true;
   f.seats = {boards, boards - selves, selves};
   f.sides = selves > 0 ? 2 : 1;
   const std::int64_t seats = f.seats.count(), windows = boards * f.sides;
   f.capacity = f.ended_capacity = capacity;
-  f.best = encode::is_view(sight.kind);
+  f.best = game::is_view(obs_spec.kind);
   f.decays = true;
   f.boards = m.template take<game::State>("boards", boards);
   f.games = m.template take<std::int64_t>("games", boards);
@@ -54,22 +54,22 @@ Games lay_out_games(Memory& m, const play::Sight& sight, std::int64_t boards, st
   f.values = m.template take<float>("values", seats * play::kActionFloats);
   f.actions = m.template take<game::Actions>("actions", boards);
   f.last_row = m.template take<std::int64_t>("last rows", windows);
-  f.rivals = m.template take<std::uint8_t>("rivals", boards * play::kTeam);
+  f.rivals = m.template take<std::uint8_t>("rivals", boards * play::kTeamSize);
   f.counts = m.template take<std::int64_t>("counts", boards);
   f.sums = m.template take<std::int64_t>("sums", boards);
   f.records = m.template take<std::int64_t>("records", f.ended_capacity * rollout::kEndedFields);
   f.record_epsilon = m.template take<double>("records' epsilon", f.ended_capacity);
-  f.counter = m.template take<std::int64_t>("replay's counters", replay::kCounters);
+  f.counter = m.template take<std::int64_t>("replay's counters", learners::kCounters);
   const std::int64_t seen = f.best ? play::kBoardFloats : row;
-  const std::int64_t widths[] = {seen, play::kActionFloats, play::kTeam,
-                                 seen, play::kTeam,         play::kActionFloats};
-  for (int s = 0; s < play::kBack; ++s)
-    f.column[s] = m.template take<float>(play::kSourceNames[s], f.capacity * widths[s]);
-  g.seen = {sight, f.boards, nullptr, m.template take<float>("seen", boards * row)};
-  g.draw = {7, f.counter + replay::kDraw, f.counter + replay::kSize,
+  const std::int64_t widths[] = {seen, play::kActionFloats, play::kTeamSize,
+                                 seen, play::kTeamSize,     play::kActionFloats};
+  for (int s = 0; s < learners::kBack; ++s)
+    f.column[s] = m.template take<float>(learners::kColumnNames[s], f.capacity * widths[s]);
+  g.seen = {obs_spec, f.boards, nullptr, m.template take<float>("seen", boards * row)};
+  g.draw = {7, f.counter + learners::kDraw, f.counter + learners::kSize,
             m.template take<std::int64_t>("drawn", boards)};
   if (f.best)
-    g.drawn = {sight, reinterpret_cast<game::State*>(f.column[play::kObservation]), g.draw.index,
+    g.drawn = {obs_spec, reinterpret_cast<game::State*>(f.column[learners::kObservation]), g.draw.index,
                m.template take<float>("rows seen", boards * row)};
   if (rollout_steps > 0) {
     const std::int64_t rows = rollout_steps * seats;
@@ -79,19 +79,19 @@ Games lay_out_games(Memory& m, const play::Sight& sight, std::int64_t boards, st
     r.steps = rollout_steps;
     r.board = m.template take<game::State>("a rollout's boards", rows);
     r.action = m.template take<float>("its actions", rows * play::kActionFloats);
-    r.reward = m.template take<float>("its rewards", rows * play::kTeam);
+    r.reward = m.template take<float>("its rewards", rows * play::kTeamSize);
     r.discount = m.template take<float>("its discounts", rows);
-    r.value = m.template take<float>("its values", rows * play::kTeam);
+    r.value = m.template take<float>("its values", rows * play::kTeamSize);
     r.cut_every = rollout_steps;
     r.cut_board = m.template take<game::State>("boards cut off", seats);
-    r.cut_value = m.template take<float>("their values", seats * play::kTeam);
-    r.last_value = m.template take<float>("values at the end", seats * play::kTeam);
+    r.cut_value = m.template take<float>("their values", seats * play::kTeamSize);
+    r.last_value = m.template take<float>("values at the end", seats * play::kTeamSize);
     r.counter = m.template take<std::int64_t>("a rollout's counters", rollout::kRolloutCounters);
     g.take = {r, 7, 3, m.template take<std::int64_t>("a batch's rows", rows / 3)};
   }
-  if (sight.tokens)
-    g.graphs = {sight.view_radius, f.boards,
-                m.template take<float>("graphs", boards * play::kTeam * encode::kGraphsFloats)};
+  if (obs_spec.tokens)
+    g.graphs = {obs_spec.view_radius, f.boards,
+                m.template take<float>("graphs", boards * play::kTeamSize * game::kGraphsFloats)};
   return g;
 }
 

@@ -18,18 +18,18 @@
 #include <vector>
 
 #include "../witness.hpp"
-#include "snake_ddp/base/each.hpp"
-#include "snake_ddp/train/recorded.hpp"
+#include "snake_ddp/core/each.hpp"
+#include "train/graph_capture.hpp"
 
 #ifdef SD_HAVE_WITNESS
 namespace snake_ddp {
 
 /// The calls of operators and functors that ran while it was recording; replayed with the same arguments, into the
 /// same memory. Recording also executes the work, so the first replay after it does not.
-class Tape final : public train::Recording, private Witness {
+class Tape final : public train::DeviceGraph, private Witness {
  public:
   void begin() override {
-    base::host_loop = [this](std::int64_t count, const std::function<void(std::int64_t)>& work) {
+    core::host_loop = [this](std::int64_t count, const std::function<void(std::int64_t)>& work) {
       const auto all = [count, work] {
         for (std::int64_t i = 0; i < count; ++i) work(i);
       };
@@ -42,7 +42,7 @@ class Tape final : public train::Recording, private Witness {
   }
   void end() override {
     rest();
-    base::host_loop = {};
+    core::host_loop = {};
     fresh_ = true;
   }
   void replay() override {
@@ -134,7 +134,7 @@ class SpiedMemory final : public c10::Allocator {
 
 /// Fails for a recording that reads a number on the host, or whose memory is freed: memory that existed when it began
 /// and that an operator in it used. Such memory is reused, while the replays continue to read and write it.
-class Spy final : public train::Recording, private Witness {
+class Spy final : public train::DeviceGraph, private Witness {
  public:
   explicit Spy(std::vector<std::string>& faults) : faults_(faults) {}
   ~Spy() override { spies().erase(this); }

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
 
 namespace snake_ddp {
 
@@ -28,17 +28,17 @@ inline std::unique_ptr<learners::Learner> decorated(const learners::LearnerOptio
 class SpiedLearner final : public learners::Learner {
  public:
   struct Notes {
-    std::vector<double> rates;           // factors, in their order
-    std::vector<replay::Batch> batches;  // of updates: copies
-    nets::NamedTensors last;             // the state after the last update: a copy
+    std::vector<double> rates;             // factors, in their order
+    std::vector<learners::Batch> batches;  // of updates: copies
+    nets::NamedTensors last;               // the state after the last update: a copy
   };
 
   SpiedLearner(std::unique_ptr<learners::Learner> inner, Notes& notes)
       : inner_(std::move(inner)), notes_(notes) {}
 
-  std::vector<replay::Column> columns() const override { return inner_->columns(); }
+  std::vector<learners::Column> columns() const override { return inner_->columns(); }
   nets::Policy& policy() override { return inner_->policy(); }
-  void update(const replay::Batch& batch, const learners::Average& average) override {
+  void update(const learners::Batch& batch, const learners::Average& average) override {
     notes_.batches.push_back(copy_of(batch));
     inner_->update(batch, average);
   }
@@ -55,8 +55,8 @@ class SpiedLearner final : public learners::Learner {
   void start_from_exported() override { inner_->start_from_exported(); }
 
  private:
-  static replay::Batch copy_of(const replay::Batch& batch) {
-    replay::Batch copy;
+  static learners::Batch copy_of(const learners::Batch& batch) {
+    learners::Batch copy;
     for (const at::Tensor& column : batch.columns) copy.columns.push_back(column.clone());
     return copy;
   }

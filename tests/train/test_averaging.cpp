@@ -14,11 +14,11 @@
 #include <thread>
 #include <vector>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/replay/buffer.hpp"
-#include "snake_ddp/train/averaging.hpp"
+#include "learners/buffer.hpp"
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "train/averaging.hpp"
 
 namespace {
 
@@ -40,11 +40,11 @@ learners::LearnerOptions options_of(const std::string& algo) {
   return o;
 }
 
-std::vector<replay::Batch> batches_of(const Learner& learner, int count, std::uint64_t seed) {
-  std::vector<replay::Batch> all;
+std::vector<learners::Batch> batches_of(const Learner& learner, int count, std::uint64_t seed) {
+  std::vector<learners::Batch> all;
   for (int i = 0; i < count; ++i) {
     at::manual_seed(seed + static_cast<std::uint64_t>(i));
-    all.push_back(replay::random_batch(learner.columns(), 16));
+    all.push_back(learners::random_batch(learner.columns(), 16));
   }
   return all;
 }
@@ -66,13 +66,13 @@ class Table {
   void average(int rank, at::Tensor& tensor) {
     std::unique_lock lock(mutex_);
     given_[static_cast<std::size_t>(rank)] = tensor.clone();
-    meet(lock);
+    synchronise(lock);
     const at::Tensor mean = (given_[0] + given_[1]) / kRanks;
-    meet(lock);
+    synchronise(lock);
     tensor.copy_(mean);
   }
 
-  void meet(std::unique_lock<std::mutex>& lock) {
+  void synchronise(std::unique_lock<std::mutex>& lock) {
     const long round = round_;
     if (++here_ == kRanks) {
       here_ = 0;
@@ -109,16 +109,16 @@ std::array<Rank, kRanks> ranks_of(const learners::LearnerOptions& options, Table
 }
 
 // Each rank on a thread of its own.
-void update(std::array<Rank, kRanks>& ranks, const std::array<std::vector<replay::Batch>, kRanks>& batches,
+void update(std::array<Rank, kRanks>& ranks, const std::array<std::vector<learners::Batch>, kRanks>& batches,
             bool met = false) {
   std::vector<std::thread> threads;
   for (std::size_t r = 0; r < kRanks; ++r) {
     threads.emplace_back([&, r] {
-      for (const replay::Batch& batch : batches[r]) {
-        ranks[r].learner->update(batch, ranks[r].averaging->lent());
+      for (const learners::Batch& batch : batches[r]) {
+        ranks[r].learner->update(batch, ranks[r].averaging->reduce());
         ranks[r].averaging->updated();
       }
-      if (met) ranks[r].averaging->meet();
+      if (met) ranks[r].averaging->synchronise();
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -145,8 +145,8 @@ TEST_CASE("equal ranks that average their weights are one rank that does not, bi
       Table table;
       auto ranks = ranks_of(options_of(entry.name), table, weights(interval));
       const auto alone = learners::make_learner(options_of(entry.name));
-      const std::vector<replay::Batch> batches = batches_of(*alone, 7, 10);
-      for (const replay::Batch& batch : batches) alone->update(batch, kAlone);
+      const std::vector<learners::Batch> batches = batches_of(*alone, 7, 10);
+      for (const learners::Batch& batch : batches) alone->update(batch, kAlone);
       update(ranks, {batches, batches}, true);
       require_same(ranks[0].learner->state(), alone->state());
       require_same(ranks[1].learner->state(), alone->state());
@@ -171,7 +171,7 @@ TEST_CASE("ranks step by themselves between averages, and the outer step is the 
                                     batches_of(*plain[0], 2, 60 + 4 * round)};
         update(ranks, batches);
         for (std::size_t r = 0; r < kRanks; ++r)
-          for (const replay::Batch& batch : batches[r]) plain[r]->update(batch, kAlone);
+          for (const learners::Batch& batch : batches[r]) plain[r]->update(batch, kAlone);
         const nets::NamedTensors a = copy_of(plain[0]->state()), b = copy_of(plain[1]->state());
         CHECK(differ(a, b));
         nets::NamedTensors next;
@@ -236,7 +236,7 @@ TEST_CASE("an outer step's momentum goes on from its state with the same bits", 
 TEST_CASE("a damaged state of averages is a file error", "[unit]") {
   const auto learner = learners::make_learner(options_of("dqn"));
   const std::unique_ptr<Averaging> local = train::average_weights(*learner, 2, 0.9, {});
-  CHECK_THROWS_AS(local->restore({{"velocity", at::zeros({3}, at::kLong)}}, "the file"), base::FileError);
+  CHECK_THROWS_AS(local->restore({{"velocity", at::zeros({3}, at::kLong)}}, "the file"), core::FileError);
   local->restore({{"velocity", at::zeros({3})}}, "the file");
-  CHECK_THROWS_AS(local->begin(), base::FileError);
+  CHECK_THROWS_AS(local->begin(), core::FileError);
 }

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "periodic.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/train/counters.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "train/counters.hpp"
 
 using namespace snake_ddp;
 
@@ -60,11 +60,11 @@ TEST_CASE("counters come back only as numbers of their type", "[unit]") {
     CAPTURE(kept[i].first);
     nets::NamedTensors wrong = kept;
     wrong[i].second = at::scalar_tensor(0, at::kHalf);
-    CHECK_THROWS_AS(train::counters_from(wrong, "state"), base::FileError);
+    CHECK_THROWS_AS(train::counters_from(wrong, "state"), core::FileError);
     wrong[i].second = at::zeros({2}, kept[i].second.options());
-    CHECK_THROWS_AS(train::counters_from(wrong, "state"), base::FileError);
+    CHECK_THROWS_AS(train::counters_from(wrong, "state"), core::FileError);
     wrong.erase(wrong.begin() + static_cast<std::ptrdiff_t>(i));
-    if (!is_of_a_job(kept[i].first)) CHECK_THROWS_AS(train::counters_from(wrong, "state"), base::FileError);
+    if (!is_of_a_job(kept[i].first)) CHECK_THROWS_AS(train::counters_from(wrong, "state"), core::FileError);
   }
 }
 

@@ -1,4 +1,4 @@
-// Recordings as on a GPU, of an arena's policy outputs, moves, draws and updates.
+// Recordings as on a GPU, of a pipeline's policy outputs, moves, draws and updates.
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "arena.hpp"
 #include "cpu_recordings.hpp"
-#include "snake_ddp/learners/adam.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/nets/precision.hpp"
-#include "snake_ddp/train/file_teams.hpp"
+#include "learners/adam.hpp"
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
+#include "nets/precision.hpp"
+#include "pipeline.hpp"
+#include "train/file_teams.hpp"
 
 #ifdef SD_HAVE_WITNESS
 namespace {
@@ -82,14 +82,14 @@ struct Products {
 struct Outcome {
   nets::NamedTensors state;
   at::Tensor measured;
-  replay::Batch batch;
-  train::ArenaCount count;
+  learners::Batch batch;
+  train::PipelineCount count;
   std::vector<rollout::Episode> ended;
 };
 
 // 46 steps of boards and learner as on a device, on the CPU; each update has a learning rate of its own, and each step of the
-// boards an epsilon. Learner and arena live until `at_end` returns.
-Outcome played(const Case& c, const train::MakeRecording& record) {
+// boards an epsilon. Learner and pipeline live until `at_end` returns.
+Outcome played(const Case& c, const train::MakeDeviceGraph& record) {
   const train::Plan plan(options_of(c));
   at::set_num_threads(1);
   const Products products(plan.precision);
@@ -99,32 +99,33 @@ Outcome played(const Case& c, const train::MakeRecording& record) {
   const train::League league(train::league_options(plan));
   const train::FileTeams files(plan);
   const rollout::CollectorOptions collector_options = train::collector_options(plan, 0, league, files, 0);
-  replay::Buffer replay(rollout::with_boards(learner->columns(), plan.sight), train::replay_capacity(plan));
+  learners::Buffer replay(rollout::with_boards(learner->columns(), plan.obs_spec),
+                          train::replay_capacity(plan));
   std::optional<rollout::Rollout> rollout;
   if (train::learns_from_rollouts(plan))
     rollout.emplace(train::rollout_options(plan, 0), collector_options,
                     rollout::seats_of(collector_options.rivals, plan.num_envs), at::kCPU);
   rollout::Collector collector(collector_options, replay, rollout ? &*rollout : nullptr, 7);
-  train::Arena arena({plan, collector_options.seed, *learner, collector, replay,
-                      rollout ? &*rollout : nullptr, at::kCPU, record});
+  train::Pipeline pipeline({plan, collector_options.seed, *learner, collector, replay,
+                            rollout ? &*rollout : nullptr, at::kCPU, record});
   Outcome out;
   const learners::Average average = [](at::Tensor& gradient) { gradient.mul_(0.5); };
   for (std::int64_t step = 0; step < 46; ++step) {
-    arena.step(out.ended);
-    if (step % 7 == 6) arena.fetch(out.ended);
+    pipeline.step(out.ended);
+    if (step % 7 == 6) pipeline.fetch(out.ended);
     learner->scale_rates(1.0 - 0.02 * static_cast<double>(step));
     std::int64_t updates = step < 5 ? 0 : 1;
     if (rollout) updates = rollout->is_due() ? plan.rollout_epochs * train::rollout_batches(plan) : 0;
     for (; updates > 0; --updates) {
-      arena.draw();
-      arena.learn(average);
+      pipeline.draw();
+      pipeline.learn(average);
     }
   }
-  arena.fetch(out.ended);
+  pipeline.fetch(out.ended);
   for (const auto& [name, tensor] : learner->state()) out.state.emplace_back(name, tensor.clone());
   out.measured = learner->measured().clone();
-  for (const at::Tensor& column : arena.last_batch().columns) out.batch.columns.push_back(column.clone());
-  out.count = arena.count();
+  for (const at::Tensor& column : pipeline.last_batch().columns) out.batch.columns.push_back(column.clone());
+  out.count = pipeline.count();
   return out;
 }
 

@@ -7,16 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "../files/temporary_folder.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/encode/mirror.hpp"
-#include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/rollout/player.hpp"
-#include "snake_ddp/train/file_teams.hpp"
-#include "snake_ddp/train/options.hpp"
+#include "../io/temporary_folder.hpp"
+#include "io/state_dict.hpp"
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
+#include "rollout/player.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/game/mirror.hpp"
 #include "test_data.hpp"
+#include "train/file_teams.hpp"
+#include "train/options.hpp"
 
 namespace {
 
@@ -45,9 +45,10 @@ TEST_CASE("a team from a file makes the moves in training that it makes in eval"
   const auto learner = learners::make_learner(train::learner_options(plan, at::kCPU));
   rollout::CollectorOptions o = train::collector_options(plan, 0, league, files, 0);
 
-  const auto policy = nets::make_policy(files::load_weights(kChampion).weights, nets::Head::kIdentity,
-                                        kChampion, encode::mirror_of(plan.sight.kind));
-  const auto mover = rollout::mover(rollout::Player{std::nullopt, policy.get(), plan.sight, false, true})(99);
+  const auto policy = nets::make_policy(io::load_weights(kChampion).weights, nets::Head::kIdentity, kChampion,
+                                        game::mirror_of(plan.obs_spec.kind));
+  const auto mover =
+      rollout::mover(rollout::Player{std::nullopt, policy.get(), plan.obs_spec, false, true})(99);
   game::State before;
   int seen = 0;
   bool same = true;
@@ -62,7 +63,7 @@ TEST_CASE("a team from a file makes the moves in training that it makes in eval"
     }
     before = state;
   };
-  replay::Buffer buffer(rollout::with_boards(learner->columns(), plan.sight), 2000);
+  learners::Buffer buffer(rollout::with_boards(learner->columns(), plan.obs_spec), 2000);
   rollout::Collector collector(o, buffer);
   std::vector<rollout::Episode> episodes;
   for (int i = 0; i < 1600; ++i) collector.step(learner->policy(), episodes);
@@ -72,19 +73,19 @@ TEST_CASE("a team from a file makes the moves in training that it makes in eval"
 
 TEST_CASE("files have numbers of their own beside the league, and a hash that follows their weights",
           "[unit]") {
-  const files::TemporaryFolder folder;
-  files::NamedTensors weights = files::load_weights(kChampion).weights;
+  const io::TemporaryFolder folder;
+  io::NamedTensors weights = io::load_weights(kChampion).weights;
   const std::string first = folder / "first.pth", second = folder / "second.pth";
-  files::save_state_dict(first, weights);
+  io::save_state_dict(first, weights);
   weights[0].second = weights[0].second.clone();
   weights[0].second.flatten()[0] += 1;
-  files::save_state_dict(second, weights);
+  io::save_state_dict(second, weights);
   const train::Plan plan(options_against("file:" + first + ":ahead,league,file:" + second + ":ahead:2"));
   const train::FileTeams files(plan);
   CHECK(files.frozen(0) == nullptr);
-  REQUIRE(files.frozen(agents::Rival::kFirstFile) != nullptr);
-  CHECK(files.frozen(agents::Rival::kFirstFile + 1) != files.frozen(agents::Rival::kFirstFile));
-  CHECK(files.frozen(agents::Rival::kFirstFile + 2) == nullptr);
+  REQUIRE(files.frozen(game::Rival::kFirstFile) != nullptr);
+  CHECK(files.frozen(game::Rival::kFirstFile + 1) != files.frozen(game::Rival::kFirstFile));
+  CHECK(files.frozen(game::Rival::kFirstFile + 2) == nullptr);
   const nets::NamedTensors state = files.state();
   REQUIRE(state.size() == 2);
   CHECK(state[0].second.item<std::int64_t>() != state[1].second.item<std::int64_t>());
@@ -95,19 +96,19 @@ TEST_CASE("files have numbers of their own beside the league, and a hash that fo
   std::filesystem::copy_file(second, first, std::filesystem::copy_options::overwrite_existing);
   const train::FileTeams changed(plan);
   CHECK(changed.text() != files.text());
-  CHECK_THROWS_AS(changed.check(state), base::FileError);
+  CHECK_THROWS_AS(changed.check(state), core::FileError);
   CHECK_THROWS_WITH(changed.check(state), Catch::Contains(first) && Catch::Contains("put the file back"));
 }
 
 TEST_CASE("files are members of a league: drawn, judged, never replaced, known again by their paths",
           "[unit]") {
-  const files::TemporaryFolder folder;
+  const io::TemporaryFolder folder;
   const std::string other = folder / "other.pth";
   // It makes the worst moves, so it is easier than a copy of any learner.
-  files::NamedTensors worst = files::load_weights(kChampion).weights;
+  io::NamedTensors worst = io::load_weights(kChampion).weights;
   for (auto& [name, tensor] : worst)
     if (name.find(".2.") != std::string::npos) tensor = -tensor;
-  files::save_state_dict(other, worst);
+  io::save_state_dict(other, worst);
   const std::string mix = "level0:0.1,league:0.7,file:" + kChampion + ":0.1";
   train::TrainOptions options = options_against(mix + ",file:" + other + ":ahead:0.1");
   options.league_games = 100;
@@ -154,7 +155,7 @@ TEST_CASE("files are members of a league: drawn, judged, never replaced, known a
     if (name == "hardness") tensor = at::tensor({0.0, 0.125, 0.25, 0.5}, at::kDouble);
   restored.restore(state, "a state");
   CHECK(names(restored) == std::vector<std::string>{"level0", "file:" + other, "#20"});
-  CHECK(restored.members()[1].rival == agents::Rival{std::nullopt, agents::Rival::kFirstFile});
+  CHECK(restored.members()[1].rival == game::Rival{std::nullopt, game::Rival::kFirstFile});
   CHECK(restored.members()[0].hardness == 0.0);
   CHECK(restored.members()[1].hardness == 0.25);
   CHECK(restored.members()[2].hardness == 0.5);
@@ -162,14 +163,14 @@ TEST_CASE("files are members of a league: drawn, judged, never replaced, known a
   nets::NamedTensors nameless;
   for (const auto& [name, tensor] : state)
     if (name != "file." + other) nameless.emplace_back(name, tensor);
-  CHECK_THROWS_AS(restored.restore(nameless, "a state"), base::FileError);
+  CHECK_THROWS_AS(restored.restore(nameless, "a state"), core::FileError);
 }
 
 TEST_CASE("a file whose team would play otherwise in training is refused", "[unit]") {
   const auto refused = [](train::TrainOptions o) {
     try {
       train::FileTeams{train::Plan(o)};
-    } catch (const base::UsageError& e) {
+    } catch (const core::UsageError& e) {
       return std::string(e.what());
     }
     return std::string();
@@ -190,5 +191,5 @@ TEST_CASE("a file whose team would play otherwise in training is refused", "[uni
   o.obs = "26";
   CHECK(refused(o).empty());
   o = options_against("file:nobody.pth");
-  CHECK_THROWS_AS(refused(o), base::FileError);
+  CHECK_THROWS_AS(refused(o), core::FileError);
 }

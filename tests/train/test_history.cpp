@@ -1,21 +1,21 @@
 // Reading a run's folder: its reports, the log, and incomplete folders.
-#include "snake_ddp/train/history.hpp"
+#include "train/history.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
 
-#include "../files/temporary_folder.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/files/metrics.hpp"
-#include "snake_ddp/files/run_folder.hpp"
-#include "snake_ddp/records/atomic_file.hpp"
+#include "../io/temporary_folder.hpp"
+#include "io/atomic_file.hpp"
+#include "io/metrics.hpp"
+#include "io/run_folder.hpp"
+#include "snake_ddp/core/error.hpp"
 
 namespace {
 
 using namespace snake_ddp;
 using Catch::Matchers::Contains;
-using files::TemporaryFolder;
+using io::TemporaryFolder;
 
 void put(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
@@ -25,9 +25,9 @@ TEST_CASE("curves have the points of all reports, and a restart replaces those a
   const TemporaryFolder folder;
   put(folder / "config.json", "{}");
   for (const int start : {0, 1}) {
-    files::MetricsWriter writer(folder.path(), 30 * start);
+    io::MetricsWriter writer(folder.path(), 30 * start);
     for (int k = start == 0 ? 1 : 4; k <= 5; ++k) {
-      files::MetricsLine line(10 * k, k, k + 0.5 * start, 1000.0 * k + 7 * start);
+      io::MetricsLine line(10 * k, k, k + 0.5 * start, 1000.0 * k + 7 * start);
       line.add("a/tag", k + 100.0 * start);
       writer.add(line);
     }
@@ -59,7 +59,7 @@ TEST_CASE("a moment between two reports has steps between theirs, and its minute
 TEST_CASE("evaluations and ratings are read with what belongs to them", "[unit]") {
   const TemporaryFolder folder;
   put(folder / "config.json", "{}");
-  put(folder / files::kMetricsFile,
+  put(folder / io::kMetricsFile,
       R"({"step":1,"episode":1,"minutes":1,"time":1e9,"opponent":"level2","games":40,"eval/win_rate":0.5})"
       "\n"
       R"({"step":2,"episode":2,"minutes":2,"time":1e9,"elo_low":-5,"elo_high":15,"league/elo":5})"
@@ -95,11 +95,11 @@ TEST_CASE("a run is running while a process locks its folder", "[unit]") {
   const TemporaryFolder folder;
   put(folder / "config.json", "{}");
   {
-    const files::RunClaim claim(folder.path());
+    const io::RunClaim claim(folder.path());
     CHECK(train::read_history(folder.path()).is_running);
   }
   CHECK(!train::read_history(folder.path()).is_running);
-  const files::RunClaim again(folder.path());  // looking leaves no lock
+  const io::RunClaim again(folder.path());  // looking leaves no lock
 }
 
 TEST_CASE("a folder without complete settings is not a run's", "[unit]") {
@@ -107,7 +107,7 @@ TEST_CASE("a folder without complete settings is not a run's", "[unit]") {
   CHECK_THROWS_WITH(train::read_history(folder.path()), Contains("is not a run folder"));
   for (const char* text : {"{\"gamma\": ", "[]"}) {
     put(folder / "config.json", text);
-    CHECK_THROWS_AS(train::read_history(folder.path()), base::FileError);
+    CHECK_THROWS_AS(train::read_history(folder.path()), core::FileError);
   }
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("lines that are no reports are counted, and all others read", "[unit]"
         R"({"step":11,"episode":2,"minutes":0.5,"time":9e8,"a/b":3,"a/c":"x"})",
         R"({"step":12,"episode":2,"minutes":1,"time":1e9,"a/d":-1e300})", R"({"step":13,"epis)"})
     text += std::string(line) + "\n";
-  put(folder / files::kMetricsFile, text);
+  put(folder / io::kMetricsFile, text);
   const train::History history = train::read_history(folder.path());
   CHECK(history.curves.at("a/b").value == std::vector<double>{1, 3});
   CHECK(history.curves.size() == 2);

@@ -5,19 +5,19 @@
 #include <cmath>
 #include <map>
 
+#include "io/state_dict.hpp"
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
 #include "named_tensors.hpp"
-#include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/play/elo.hpp"
-#include "snake_ddp/train/judge.hpp"
-#include "snake_ddp/train/league.hpp"
 #include "test_data.hpp"
+#include "train/judge.hpp"
+#include "train/league.hpp"
 
 namespace {
 
 using namespace snake_ddp;
-using agents::Opponent;
+using game::Opponent;
 using named_tensors::find, named_tensors::require_same;
 using train::Judgement;
 using train::League;
@@ -139,7 +139,7 @@ TEST_CASE("members are drawn in proportion to their difficulty, which counts at 
   std::map<Opponent, double> met;
   constexpr std::uint64_t kDraws = 40000;
   for (std::uint64_t game = 1; game <= kDraws; ++game) {
-    const agents::Rival rival = league.drawn(7, game);
+    const game::Rival rival = league.drawn(7, game);
     REQUIRE(rival == league.drawn(7, game));
     ++met[*rival.scripted];
   }
@@ -160,12 +160,12 @@ TEST_CASE("ratings order a weak, a middling and a strong learner among members t
   learners::LearnerOptions with_26;
   with_26.features = 26;
   const auto strong = learners::make_learner(with_26), weak = learners::make_learner(with_26);
-  nets::copy_state(files::load_state_dict(test_data("upstream_actor_2000.pth")), strong->exported_actor(),
+  nets::copy_state(io::load_state_dict(test_data("upstream_actor_2000.pth")), strong->exported_actor(),
                    "the file");
   strong->start_from_exported();
 
   LeagueOptions o = small({Opponent::kLevel0, Opponent::kTerritory});
-  o.sight.kind = encode::ObsKind::k26;
+  o.obs_spec.kind = game::ObsKind::k26;
   o.games = 400;
   o.entry = 0.3;
   League league(o);
@@ -218,9 +218,9 @@ TEST_CASE("with a search, learner and copies look ahead in judgements", "[unit]"
   q.hidden_size = 8;
   const auto learner = learners::make_learner(q);
   LeagueOptions o = small({Opponent::kLevel0});
-  o.search = search::try_spec("look1");
+  o.search = play::try_spec("look1");
   League league(o);
-  const rollout::Player bare{std::nullopt, &learner->policy(), o.sight, false, o.mask_fatal},
+  const rollout::Player bare{std::nullopt, &learner->policy(), o.obs_spec, false, o.mask_fatal},
       self = rollout::with_search(bare, o.search, o.training, learner->exported_actor());
   const auto score = [](const play::MatchResult& r) { return std::pair(r.score_a, r.score_b); };
   const auto played = [&](const rollout::Player& other, std::int64_t number, std::int64_t games) {

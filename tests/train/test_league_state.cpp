@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/encode/observation.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/train/league.hpp"
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/game/observation.hpp"
+#include "train/league.hpp"
 
 namespace {
 
@@ -18,15 +18,15 @@ using nets::NamedTensors;
 
 train::LeagueOptions options() {
   train::LeagueOptions o;
-  o.scripted = {agents::Opponent::kLevel0, agents::Opponent::kTerritory};
-  o.sight.kind = encode::ObsKind::kView;
+  o.scripted = {game::Opponent::kLevel0, game::Opponent::kTerritory};
+  o.obs_spec.kind = game::ObsKind::kView;
   return o;
 }
 
 NamedTensors weights(std::uint64_t seed) {
   learners::LearnerOptions o;
   o.algo = "dqn";
-  o.features = encode::obs_size(encode::ObsKind::kView);
+  o.features = game::obs_size(game::ObsKind::kView);
   o.hidden_size = 4;
   o.seed = seed;
   return learners::make_learner(o)->exported_actor();
@@ -36,7 +36,7 @@ NamedTensors weights(std::uint64_t seed) {
 NamedTensors state_of_four() {
   const auto whole = [](std::vector<std::int64_t> values) { return at::tensor(values, at::kLong); };
   NamedTensors state = {
-      {"places", whole({-1, -1 - static_cast<std::int64_t>(agents::Opponent::kTerritory), 1, 0})},
+      {"places", whole({-1, -1 - static_cast<std::int64_t>(game::Opponent::kTerritory), 1, 0})},
       {"episodes", whole({0, 0, 16, 48})},
       {"hardness", at::tensor({0.125, 0.25, 0.375, 0.75}, at::kDouble)},
       {"met", whole({0, 1, 10, 2, 88, 2, 0, 60, 3, 37, 2, 1, 50, 0, 50,
@@ -60,6 +60,6 @@ TEST_CASE("a league's state without a part, or with impossible values, is refuse
     CHECK_THROWS_WITH(league.restore(without, "state"), Catch::Contains("state has no \"" + kept[k].first));
     NamedTensors shorter = kept;
     shorter[k].second = shorter[k].second.reshape({-1}).slice(0, 0, shorter[k].second.numel() - 1);
-    CHECK_THROWS_AS(league.restore(shorter, "state"), base::FileError);
+    CHECK_THROWS_AS(league.restore(shorter, "state"), core::FileError);
   }
 }

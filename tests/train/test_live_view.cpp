@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/train/live_view.hpp"
+#include "train/live_view.hpp"
 
 using namespace snake_ddp;
 using Catch::Contains;

@@ -8,8 +8,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/train/recorded.hpp"
+#include "dist/context.hpp"
+#include "train/graph_capture.hpp"
 
 namespace {
 
@@ -44,7 +44,7 @@ TEST_CASE("one rank's NCCL averages within a recording, leaves in order, and joi
     const at::Tensor start = at::arange(1000, at::TensorOptions(group.device()).dtype(at::kFloat));
     at::Tensor gradient = start.clone();
     {
-      train::Recorded recorded(train::cuda_graphs(group.device()));
+      train::GraphCapture recorded(train::cuda_graphs(group.device()));
       for (int call = 0; call < 15; ++call) {
         recorded.run([&] {
           gradient.add_(1);

@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "../files/temporary_folder.hpp"
+#include "../io/temporary_folder.hpp"
+#include "learners/registry.hpp"
 #include "other_value.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/train/loop.hpp"
-#include "snake_ddp/train/options.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "train/loop.hpp"
+#include "train/options.hpp"
 
 using namespace snake_ddp;
 
@@ -26,12 +26,12 @@ using Settings = std::map<std::string, std::string>;
 
 train::TrainOptions options_from(const Settings& settings) {
   train::TrainOptions options;
-  const config::Fields fields = train::fields(options);
+  const io::Fields fields = train::fields(options);
   for (const auto& [name, value] : settings) {
     const auto field =
         std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.name == name; });
     REQUIRE(field != fields.end());
-    config::set_from_text(*field, value);
+    io::set_from_text(*field, value);
   }
   return options;
 }
@@ -64,7 +64,7 @@ const Settings kShort = {
 
 // The fingerprint of a short run; "refused" if these settings contradict each other.
 std::string outcome(const std::string& algo, const Settings& changes) {
-  const files::TemporaryFolder folder;
+  const io::TemporaryFolder folder;
   Settings settings = changes;
   settings.insert(kShort.begin(), kShort.end());
   settings.insert({"algo", algo});
@@ -73,7 +73,7 @@ std::string outcome(const std::string& algo, const Settings& changes) {
   try {
     const Silence silence;
     train::run_training(options, {});
-  } catch (const base::UsageError&) {
+  } catch (const core::UsageError&) {
     return "refused";
   }
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
@@ -98,7 +98,7 @@ bool is_refused(const std::string& algo, Settings settings) {
     train::check_given(options, given);
     train::check_together(options);
     return false;
-  } catch (const base::UsageError&) {
+  } catch (const core::UsageError&) {
     return true;
   }
 }
@@ -131,13 +131,12 @@ std::vector<Change> felt() {
   train::TrainOptions options = options_from(kShort);
   std::set<std::string> of_learners;
   for (const learners::LearnerEntry& learner : learners::registry())
-    for (const config::Field& flag : learner.flags()) of_learners.insert(flag.name);
-  for (const config::Field& field : train::fields(options)) {
+    for (const io::Field& flag : learner.flags()) of_learners.insert(flag.name);
+  for (const io::Field& field : train::fields(options)) {
     if (of_learners.count(field.name) == 0) continue;
-    config::set(field, other_value(field));
+    io::set(field, other_value(field));
     const auto before = kBefore.find(field.name);
-    all.push_back(
-        {field.name, config::value_text(field), before == kBefore.end() ? Settings() : before->second});
+    all.push_back({field.name, io::value_text(field), before == kBefore.end() ? Settings() : before->second});
   }
   return all;
 }
@@ -159,7 +158,7 @@ const std::vector<Change> kRefused = {{"boards", "device"},
 TEST_CASE("every setting is under one of the headings of --help", "[unit]") {
   train::TrainOptions options;
   std::vector<std::string> headings;
-  for (const config::Field& field : train::fields(options)) {
+  for (const io::Field& field : train::fields(options)) {
     CAPTURE(field.name);
     CHECK(!field.help.empty());
     if (headings.empty() || headings.back() != field.group) headings.push_back(field.group);
@@ -170,10 +169,10 @@ TEST_CASE("every setting is under one of the headings of --help", "[unit]") {
 
 TEST_CASE("a setting makes a difference to the learners that it is for, and to no other", "[unit]") {
   train::TrainOptions options;
-  const config::Fields fields = train::fields(options);
+  const io::Fields fields = train::fields(options);
   std::map<std::string, std::set<std::string>> users;
   for (const learners::LearnerEntry& learner : learners::registry()) {
-    for (const config::Field& f : fields) {
+    for (const io::Field& f : fields) {
       if (f.used_by.empty() || std::count(f.used_by.begin(), f.used_by.end(), learner.name) > 0)
         users[f.name].insert(learner.name);
     }
@@ -206,7 +205,7 @@ TEST_CASE("a setting makes a difference to the learners that it is for, and to n
     if (users[kOwn.name].count(learner.name) > 0)
       CHECK(outcome(learner.name, {{kOwn.name, kOwn.value}}) != before.at(Settings()));
   }
-  for (const config::Field& f : fields) {
+  for (const io::Field& f : fields) {
     CAPTURE(f.name);
     CHECK((f.used_by.empty() || shown_here.count(f.name) > 0));
   }

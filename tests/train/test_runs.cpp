@@ -14,13 +14,13 @@
 #include <sstream>
 #include <string>
 
-#include "../files/temporary_folder.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/rollout/player.hpp"
-#include "snake_ddp/train/loop.hpp"
-#include "snake_ddp/train/plan.hpp"
+#include "../io/temporary_folder.hpp"
+#include "io/state_dict.hpp"
+#include "rollout/player.hpp"
+#include "snake_ddp/core/error.hpp"
 #include "spied_learner.hpp"
+#include "train/loop.hpp"
+#include "train/plan.hpp"
 
 namespace snake_ddp {
 
@@ -36,7 +36,7 @@ using namespace snake_ddp;
 using train::TrainOptions;
 namespace fs = std::filesystem;
 
-TrainOptions tiny(const files::TemporaryFolder& folder) {
+TrainOptions tiny(const io::TemporaryFolder& folder) {
   TrainOptions o;
   o.hidden_size = 8;
   o.batch_size = 16;
@@ -57,15 +57,15 @@ SpiedLearner::Notes spied_run(const TrainOptions& o, const train::Watch& watch =
   g_decorate = [&](std::unique_ptr<learners::Learner> made) {
     return std::make_unique<SpiedLearner>(std::move(made), notes);
   };
-  const base::ExitCode code = train::run_training(o, dist::World{}, watch);
+  const core::ExitCode code = train::run_training(o, dist::World{}, watch);
   g_decorate = {};
-  REQUIRE(code == base::kExitDone);
+  REQUIRE(code == core::kExitDone);
   return notes;
 }
 
-void plain_run(const TrainOptions& o) { REQUIRE(train::run_training(o, dist::World{}) == base::kExitDone); }
+void plain_run(const TrainOptions& o) { REQUIRE(train::run_training(o, dist::World{}) == core::kExitDone); }
 
-fs::path only_run(const files::TemporaryFolder& folder) {
+fs::path only_run(const io::TemporaryFolder& folder) {
   std::vector<fs::path> runs;
   for (const auto& entry : fs::directory_iterator(folder.path() / "snakes_3v3")) runs.push_back(entry.path());
   REQUIRE(runs.size() == 1);
@@ -102,7 +102,7 @@ std::vector<std::string> rows_of(const at::Tensor& column) {
 
 TEST_CASE("a run's learning rates follow the steps that were played", "[unit]") {
   const int boards = GENERATE(1, 2);
-  files::TemporaryFolder folder;
+  io::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.num_envs = boards;
   o.lr_end = 0.25;
@@ -122,7 +122,7 @@ TEST_CASE("a run's learning rates follow the steps that were played", "[unit]") 
 }
 
 TEST_CASE("updates begin when replay holds a batch, and come as often as asked", "[unit]") {
-  files::TemporaryFolder folder;
+  io::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.n_step = 3;
   o.updates_per_step = 0.75;  // one and a half for each move of two boards
@@ -140,7 +140,7 @@ TEST_CASE("updates begin when replay holds a batch, and come as often as asked",
 
 TEST_CASE("each update draws rows of its own, from all that replay holds", "[unit]") {
   const std::string algo = GENERATE("ddpg", "rqmix");
-  files::TemporaryFolder folder;
+  io::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.algo = algo;
   o.sequence_length = 5;
@@ -159,7 +159,7 @@ TEST_CASE("each update draws rows of its own, from all that replay holds", "[uni
 
 TEST_CASE("a rollout is learned from in each epoch, in another order, in batches of one size", "[unit]") {
   const std::size_t batch = GENERATE(6U, 7U);
-  files::TemporaryFolder folder;
+  io::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.algo = "pqn";
   o.rollout_steps = 15;
@@ -192,7 +192,7 @@ TEST_CASE("a rollout is learned from in each epoch, in another order, in batches
 
 TEST_CASE("a run ends after --total_steps, however many games that is, and then has nothing to do",
           "[unit]") {
-  files::TemporaryFolder folder;
+  io::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.total_steps = 1000;
   o.max_episodes = 1;
@@ -201,20 +201,20 @@ TEST_CASE("a run ends after --total_steps, however many games that is, and then 
   const auto run = [&] {
     return train::run_training(o, dist::World{}, [&](const train::Progress& p) { steps = p.steps; });
   };
-  REQUIRE(run() == base::kExitDone);
+  REQUIRE(run() == core::kExitDone);
   CHECK((steps >= 1000 && steps < 1100));
   o.resume = only_run(folder);
   steps = 0;
-  REQUIRE(run() == base::kExitDone);
+  REQUIRE(run() == core::kExitDone);
   CHECK(steps == 0);
   o.total_steps = 2000;
-  REQUIRE(run() == base::kExitDone);
+  REQUIRE(run() == core::kExitDone);
   CHECK((steps >= 2000 && steps < 2100));
 }
 
 TEST_CASE("an evaluation can be reproduced as a match with the saved weights", "[unit]") {
   const auto [mask, search] = GENERATE(table<bool, std::string>({{false, ""}, {true, ""}, {false, "look2"}}));
-  files::TemporaryFolder folder;
+  io::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.obs = "26";
   o.mask_fatal = mask;
@@ -230,14 +230,14 @@ TEST_CASE("an evaluation can be reproduced as a match with the saved weights", "
   same.features = 26;
   same.hidden_size = 8;
   const auto learner = learners::make_learner(same);
-  nets::copy_state(files::load_state_dict(run / "trained_model/actor_6.pth"), learner->exported_actor(),
+  nets::copy_state(io::load_state_dict(run / "trained_model/actor_6.pth"), learner->exported_actor(),
                    "actor_6");
   learner->start_from_exported();
   const train::Plan plan(o);
   const rollout::Player self =
-      rollout::with_search({std::nullopt, &learner->policy(), plan.sight, false, mask}, plan.eval_how,
+      rollout::with_search({std::nullopt, &learner->policy(), plan.obs_spec, false, mask}, plan.eval_how,
                            plan.training, learner->exported_actor());
-  const rollout::Player rival{agents::Opponent::kLevel1, nullptr, {}, false};
+  const rollout::Player rival{game::Opponent::kLevel1, nullptr, {}, false};
   play::MatchOptions match;
   match.games = 70;
   match.seed = 12;
@@ -251,7 +251,7 @@ TEST_CASE("an evaluation can be reproduced as a match with the saved weights", "
 }
 
 TEST_CASE("a second start does what is due after the first one's intervals, not again", "[unit]") {
-  files::TemporaryFolder folder;
+  io::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.num_envs = 1;
   o.max_episodes = 4;
@@ -277,7 +277,7 @@ TEST_CASE("a second start does what is due after the first one's intervals, not 
   std::int64_t before = -1;
   REQUIRE(train::run_training(o, dist::World{}, [&](const train::Progress& p) {
             if (before < 0) before = p.steps - 1;
-          }) == base::kExitDone);
+          }) == core::kExitDone);
   CHECK(before == 80);
   const std::string second = text_of(run / "train.log").substr(first.size());
   CHECK(found(second, R"(Evaluation at episode (\d+)\])") == std::vector<std::string>{"6", "7"});
@@ -296,7 +296,7 @@ TEST_CASE("a second start does what is due after the first one's intervals, not 
 
 TEST_CASE("with other boards a second start continues the first one's count of episodes and decay of epsilon",
           "[unit]") {
-  files::TemporaryFolder folder;
+  io::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.num_envs = 1;
   o.max_episodes = 4;
@@ -324,7 +324,7 @@ TEST_CASE("with other boards a second start continues the first one's count of e
 }
 
 TEST_CASE("time of earlier starts counts when a run resumes", "[unit]") {
-  files::TemporaryFolder folder;
+  io::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.max_episodes = 1'000'000;
   o.checkpoint_interval = 1'000'000;
@@ -334,13 +334,13 @@ TEST_CASE("time of earlier starts counts when a run resumes", "[unit]") {
   CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds(600));
   o.resume = only_run(folder);
   std::int64_t moves = 0;
-  REQUIRE(train::run_training(o, dist::World{}, [&](const train::Progress&) { ++moves; }) == base::kExitDone);
+  REQUIRE(train::run_training(o, dist::World{}, [&](const train::Progress&) { ++moves; }) == core::kExitDone);
   CHECK(moves <= train::vote_interval(train::Plan(o)));
 }
 
 TEST_CASE("an evaluation that just reaches the target ends the run", "[unit]") {
   const auto run = [](double target) {
-    files::TemporaryFolder folder;
+    io::TemporaryFolder folder;
     TrainOptions o = tiny(folder);
     o.eval_interval = 2;
     o.eval_games = 20;

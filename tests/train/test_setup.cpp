@@ -10,16 +10,16 @@
 #include <string>
 #include <vector>
 
-#include "arena.hpp"
+#include "dist/context.hpp"
+#include "dist/ranks.hpp"
+#include "learners/registry.hpp"
 #include "other_value.hpp"
 #include "periodic.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/play/turn.hpp"
-#include "snake_ddp/running/ranks.hpp"
-#include "snake_ddp/train/file_teams.hpp"
-#include "snake_ddp/train/plan.hpp"
+#include "pipeline.hpp"
+#include "snake_ddp/core/error.hpp"
+#include "snake_ddp/play/board_step.hpp"
+#include "train/file_teams.hpp"
+#include "train/plan.hpp"
 
 namespace {
 
@@ -35,7 +35,7 @@ constexpr std::int64_t kGames[] = {1, 20000, 40000, 49999, 60000};
 
 // Structured bindings name every member: a new one does not compile here until it has a line. A learner's flags are listed.
 
-void put_sight(Places& out, const std::string& where, const play::Sight& s) {
+void put_sight(Places& out, const std::string& where, const play::ObsSpec& s) {
   const auto& [kind, view_radius, tokens] = s;
   out[where + "kind"] = std::to_string(static_cast<int>(kind));
   out[where + "view_radius"] = fmt::format("{}", view_radius);
@@ -46,7 +46,7 @@ void put_learner(Places& out, learners::LearnerOptions options) {
   const auto put = [&](const std::string& name, const auto& value) {
     out["learner." + name] = fmt::format("{}", value);
   };
-  for (const config::Field& field : options.all_fields()) put(field.name, config::value_text(field));
+  for (const io::Field& field : options.all_fields()) put(field.name, io::value_text(field));
   put("algo", options.algo);
   put("features", options.features);
   put("library_products", options.library_products);
@@ -54,13 +54,13 @@ void put_learner(Places& out, learners::LearnerOptions options) {
   put("device", options.device.str());
 }
 
-void put_turn(Places& out, const play::TurnRules& rules) {
-  const auto& [sight, reward, reward_scale, own_reward, rival_reward, random_low, gamma, mask_fatal,
+void put_turn(Places& out, const play::StepRules& rules) {
+  const auto& [obs_spec, reward, reward_scale, own_reward, rival_reward, random_low, gamma, mask_fatal,
                store_played, n_step, episode_length, seed] = rules;
   const auto put = [&](const char* name, const auto& value) {
     out[std::string("turn.") + name] = fmt::format("{}", value);
   };
-  put_sight(out, "turn.sight.", sight);
+  put_sight(out, "turn.sight.", obs_spec);
   put("reward", static_cast<int>(reward));
   put("reward_scale", reward_scale);
   put("own_reward", own_reward);
@@ -74,8 +74,8 @@ void put_turn(Places& out, const play::TurnRules& rules) {
   put("seed", seed);
 }
 
-std::string text_of(const agents::Rival& rival) {
-  return rival.is_frozen() ? fmt::format("frozen{}", rival.frozen) : std::string(agents::name(rival));
+std::string text_of(const game::Rival& rival) {
+  return rival.is_frozen() ? fmt::format("frozen{}", rival.frozen) : std::string(game::name(rival));
 }
 
 void put_collector(Places& out, const rollout::CollectorOptions& o) {
@@ -91,27 +91,27 @@ void put_collector(Places& out, const rollout::CollectorOptions& o) {
   put("frozen", o.frozen != nullptr);
   std::string met;
   for (const std::int64_t game : kGames)
-    met += text_of(o.rivals.empty() ? agents::Rival{o.schedule.of(game)}
+    met += text_of(o.rivals.empty() ? game::Rival{o.schedule.of(game)}
                                     : o.rivals[static_cast<std::size_t>(game) % o.rivals.size()]) +
            " ";
   put("opponents", met);
 }
 
 void put_league(Places& out, const train::LeagueOptions& options) {
-  const auto& [scripted, files, places, games, entry, seed, sight, head, mask_fatal, search, training,
+  const auto& [scripted, files, places, games, entry, seed, obs_spec, head, mask_fatal, search, training,
                device] = options;
   const auto put = [&](const char* name, const auto& value) {
     out[std::string("league.") + name] = fmt::format("{}", value);
   };
   std::string who;
-  for (const agents::Opponent one : scripted) who += std::string(agents::name(one)) + " ";
+  for (const game::Opponent one : scripted) who += std::string(game::name(one)) + " ";
   put("scripted", who);
   put("files", files != nullptr);
   put("places", places);
   put("games", games);
   put("entry", entry);
   put("seed", seed);
-  put_sight(out, "league.sight.", sight);
+  put_sight(out, "league.sight.", obs_spec);
   put("head", static_cast<int>(head));
   put("mask_fatal", mask_fatal);
   const auto& [rival_reward, reward_scale, gamma] = training;
@@ -135,14 +135,14 @@ Places everything_from(const TrainOptions& options) {
   const rollout::CollectorOptions collector = train::collector_options(o, kRank, league, files, kMemory);
   put_collector(out, collector);
   put_turn(out, collector);
-  put_sight(out, "sight.", o.sight);
+  put_sight(out, "sight.", o.obs_spec);
   out["boards"] = train::boards_text(o);
   out["vote_interval"] = std::to_string(train::vote_interval(o));
   out["replay_capacity"] = std::to_string(train::replay_capacity(o));
   out["rollout_batches"] = std::to_string(train::rollout_batches(o));
   out["feed"] = fmt::format("rollouts {} windows {}", train::learns_from_rollouts(o),
                             o.learner.feed == learners::Feed::kWindows);
-  out["threads"] = o.threads == 0 ? "a share" : std::to_string(running::threads(o.threads, alone));
+  out["threads"] = o.threads == 0 ? "a share" : std::to_string(dist::threads(o.threads, alone));
   return out;
 }
 
@@ -272,7 +272,7 @@ bool is_row(const std::string& name) {
   return std::any_of(rows().begin(), rows().end(), [&](const Row& row) { return row.name == name; });
 }
 
-nlohmann::ordered_json json_of(TrainOptions o) { return config::to_json(train::fields(o)); }
+nlohmann::ordered_json json_of(TrainOptions o) { return io::to_json(train::fields(o)); }
 
 }  // namespace
 
@@ -302,13 +302,13 @@ TEST_CASE("each setting reaches its places in learner, boards and league, and no
 
 TEST_CASE("a learner's flag reaches the learners that have it, and nothing else", "[unit]") {
   for (const learners::LearnerEntry& entry : learners::registry()) {
-    for (const config::Field& flag : entry.flags()) {
+    for (const io::Field& flag : entry.flags()) {
       if (is_row(flag.name)) continue;
       CAPTURE(entry.name, flag.name);
       TrainOptions before, after;
       before.algo = after.algo = entry.name;
-      for (const config::Field& field : train::fields(after))
-        if (field.name == flag.name) config::set(field, other_value(field));
+      for (const io::Field& field : train::fields(after))
+        if (field.name == flag.name) io::set(field, other_value(field));
       const Places old_places = everything_from(before), new_places = everything_from(after);
       std::vector<std::string> changed;
       for (const auto& [place, value] : new_places)
@@ -324,11 +324,11 @@ TEST_CASE("a flag that the learner does not use is at its default in what is mad
     TrainOptions before, after;
     before.algo = after.algo = entry.name;
     std::vector<std::string> unused;
-    for (const config::Field& field : train::fields(after)) {
-      if (config::is_used(field, entry.name)) continue;
+    for (const io::Field& field : train::fields(after)) {
+      if (io::is_used(field, entry.name)) continue;
       const std::map<std::string, std::string> words = {{"tokens", "a folder"}, {"eval_search", "look3"}};
       const auto word = words.find(field.name);
-      config::set(field, word != words.end() ? config::Value(word->second) : other_value(field));
+      io::set(field, word != words.end() ? io::Value(word->second) : other_value(field));
       unused.push_back(field.name);
     }
     CHECK(unused.size() > 5);
@@ -352,20 +352,20 @@ TEST_CASE("a flag that the learner does not use is at its default in what is mad
 }
 
 TEST_CASE("a job's own interval reaches the job, and nothing else", "[unit]") {
-  config::Values values;
-  const config::Fields flags = train::job_flags(values);
+  io::Values values;
+  const io::Fields flags = train::job_flags(values);
   REQUIRE_FALSE(flags.empty());
-  for (const config::Field& flag : flags) {
+  for (const io::Field& flag : flags) {
     CAPTURE(flag.name);
     const auto jobs = train::jobs();
     CHECK(std::count_if(jobs.begin(), jobs.end(),
                         [&](const train::Job& job) { return job.interval == flag.name; }) == 1);
     TrainOptions before, after;
-    const config::Value changed = other_value(flag);
-    for (const config::Field& field : train::fields(after))
-      if (field.name == flag.name) config::set(field, changed);
+    const io::Value changed = other_value(flag);
+    for (const io::Field& field : train::fields(after))
+      if (field.name == flag.name) io::set(field, changed);
     CHECK(json_of(after).at(flag.name) == std::get<std::int64_t>(changed));
-    CHECK(json_of(before).at(flag.name) == std::get<std::int64_t>(config::value_of(flag)));
+    CHECK(json_of(before).at(flag.name) == std::get<std::int64_t>(io::value_of(flag)));
     CHECK(everything_from(before) == everything_from(after));
   }
 }
@@ -373,11 +373,11 @@ TEST_CASE("a job's own interval reaches the job, and nothing else", "[unit]") {
 TEST_CASE("every setting but a learner's or a job's own has a row in the test of where it goes", "[unit]") {
   std::set<std::string> known, of_others;
   for (const learners::LearnerEntry& entry : learners::registry())
-    for (const config::Field& flag : entry.flags()) of_others.insert(flag.name);
-  config::Values values;
-  for (const config::Field& flag : train::job_flags(values)) of_others.insert(flag.name);
+    for (const io::Field& flag : entry.flags()) of_others.insert(flag.name);
+  io::Values values;
+  for (const io::Field& flag : train::job_flags(values)) of_others.insert(flag.name);
   TrainOptions options;
-  for (const config::Field& field : train::fields(options)) {
+  for (const io::Field& field : train::fields(options)) {
     CAPTURE(field.name);
     known.insert(field.name);
     CHECK(is_row(field.name) + of_others.count(field.name) >= 1);
@@ -474,21 +474,20 @@ TEST_CASE(
   o.seed = 17;
   o.num_envs = 40;
   train::LeagueOptions members = train::league_options(train::Plan(o));
-  members.scripted = {agents::Opponent::kLevel3, agents::Opponent::kEvasion, agents::Opponent::kLevel4};
+  members.scripted = {game::Opponent::kLevel3, game::Opponent::kEvasion, game::Opponent::kLevel4};
   const train::League league(members);
   const train::Plan plan(o);
   CHECK(train::boards_text(plan) == "level1 12, self 8, league 20");
   std::set<std::string> league_met;
   int differ = 0;
   for (std::int64_t steps = 0; steps < 4000; steps += 20) {
-    const std::vector<agents::Rival> rivals = train::rivals_of(plan, 0, league, steps);
+    const std::vector<game::Rival> rivals = train::rivals_of(plan, 0, league, steps);
     REQUIRE(rivals.size() == 40);
     for (std::size_t b = 0; b < 20; ++b)
-      REQUIRE(rivals[b] == (b < 12 ? agents::Rival{agents::Opponent::kLevel1} : agents::Rival{}));
+      REQUIRE(rivals[b] == (b < 12 ? game::Rival{game::Opponent::kLevel1} : game::Rival{}));
     // One that was drawn several times has its boards side by side.
-    REQUIRE(std::is_sorted(rivals.begin() + 20, rivals.end(), [](const auto& a, const auto& b) {
-      return agents::code_of(a) < agents::code_of(b);
-    }));
+    REQUIRE(std::is_sorted(rivals.begin() + 20, rivals.end(),
+                           [](const auto& a, const auto& b) { return game::code_of(a) < game::code_of(b); }));
     for (std::size_t b = 20; b < 40; ++b) league_met.insert(text_of(rivals[b]));
     REQUIRE((rivals == train::rivals_of(plan, 0, league, steps / 200 * 200)));
     differ += rivals != train::rivals_of(plan, 1, league, steps);
@@ -562,11 +561,11 @@ TEST_CASE("settings that just fit together are accepted, the next ones refused",
     edge.fits(fits);
     edge.past(past);
     CHECK_NOTHROW(train::check_together(fits));
-    CHECK_THROWS_AS(train::check_together(past), base::UsageError);
+    CHECK_THROWS_AS(train::check_together(past), core::UsageError);
   }
 }
 
 TEST_CASE("seconds become milliseconds", "[unit]") {
-  CHECK(running::seconds_to_ms(0.1).count() == 100);
-  CHECK(running::seconds_to_ms(2.5).count() == 2500);
+  CHECK(dist::seconds_to_ms(0.1).count() == 100);
+  CHECK(dist::seconds_to_ms(2.5).count() == 2500);
 }

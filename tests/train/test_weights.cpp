@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <set>
 
-#include "../files/temporary_folder.hpp"
+#include "../io/temporary_folder.hpp"
+#include "io/state_dict.hpp"
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
 #include "named_tensors.hpp"
-#include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
 #include "weights.hpp"
 
 namespace {
@@ -66,7 +66,7 @@ TEST_CASE("the hash of a state changes with one bit of any tensor of any learner
 TEST_CASE("after --load_model weights are the file's, and each target equals its network", "[unit]") {
   for (const learners::LearnerEntry& entry : learners::registry()) {
     CAPTURE(entry.name);
-    files::TemporaryFolder folder;
+    io::TemporaryFolder folder;
     train::TrainOptions o;
     o.algo = entry.name;
     o.hidden_size = 8;
@@ -76,8 +76,8 @@ TEST_CASE("after --load_model weights are the file's, and each target equals its
     const std::string models = folder / "snakes_3v3/run3_x/trained_model";
     std::filesystem::create_directories(models);
     const auto first = entry.make(small(entry.name, 5)), second = entry.make(small(entry.name, 6));
-    files::save_state_dict(models + "/actor_40.pth", first->exported_actor());
-    files::save_state_dict(models + "/critic_40.pth", first->exported_critic());
+    io::save_state_dict(models + "/actor_40.pth", first->exported_actor());
+    io::save_state_dict(models + "/critic_40.pth", first->exported_critic());
     for (const auto& [name, tensor] : second->state())  // as after updates
       if (name.find("adam.") != std::string::npos) tensor.fill_(0.5);
     second->state_changed();

@@ -20,21 +20,21 @@
 #include <thread>
 #include <vector>
 
-#include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/console.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/config/fields.hpp"
-#include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/dist/watchdog.hpp"
-#include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/nets/policy.hpp"
-#include "snake_ddp/replay/buffer.hpp"
-#include "snake_ddp/train/judge.hpp"
-#include "snake_ddp/train/loop.hpp"
-#include "snake_ddp/train/options.hpp"
+#include "dist/context.hpp"
+#include "dist/watchdog.hpp"
+#include "io/fields.hpp"
+#include "io/state_dict.hpp"
+#include "learners/buffer.hpp"
+#include "learners/learner.hpp"
+#include "learners/registry.hpp"
+#include "nets/policy.hpp"
+#include "snake_ddp/core/check.hpp"
+#include "snake_ddp/core/console.hpp"
+#include "snake_ddp/core/error.hpp"
 #include "spied_learner.hpp"
+#include "train/judge.hpp"
+#include "train/loop.hpp"
+#include "train/options.hpp"
 
 namespace snake_ddp {
 
@@ -58,16 +58,16 @@ at::Tensor with_constant(const at::Tensor& features) {
 }
 
 at::Tensor observations_of(const std::string& path) {
-  for (const auto& [name, tensor] : files::load_state_dict(path)) {
+  for (const auto& [name, tensor] : io::load_state_dict(path)) {
     if (name == "obs") return tensor;
   }
-  throw base::FileError(path + " has no obs");
+  throw core::FileError(path + " has no obs");
 }
 
 // The global batch of an update, and of it the rows of one of `parts` ranks.
-replay::Batch share(const learners::Learner& learner, int update, int part, int parts, at::Device device) {
+learners::Batch share(const learners::Learner& learner, int update, int part, int parts, at::Device device) {
   at::manual_seed(static_cast<std::uint64_t>(update) + 100);
-  replay::Batch batch = replay::random_batch(learner.columns(), kGlobalBatch);
+  learners::Batch batch = learners::random_batch(learner.columns(), kGlobalBatch);
   const std::int64_t rows = kGlobalBatch / parts;
   for (at::Tensor& column : batch.columns)
     column = column.narrow(0, part * rows, rows).to(device).contiguous();
@@ -97,28 +97,27 @@ void learn_union(const std::vector<std::string>& a) {
     learner->update(share(*learner, update, part, parts, group.device()), average);
   nets::NamedTensors state = learner->state();
   for (auto& [name, tensor] : state) tensor = tensor.cpu();
-  if (group.is_main()) files::save_state_dict(a.at(4), state);
+  if (group.is_main()) io::save_state_dict(a.at(4), state);
   group.barrier("end", group.deadline());
 }
 
 void act(const std::vector<std::string>& a) {
-  const auto policy =
-      nets::make_policy(files::load_state_dict(a.at(2)), nets::head_from_name(a.at(1)), a.at(2));
-  files::save_state_dict(
-      a.at(4), {{"values", policy->action_values(with_constant(observations_of(a.at(3)))).clone()}});
+  const auto policy = nets::make_policy(io::load_state_dict(a.at(2)), nets::head_from_name(a.at(1)), a.at(2));
+  io::save_state_dict(a.at(4),
+                      {{"values", policy->action_values(with_constant(observations_of(a.at(3)))).clone()}});
 }
 
 // NAME VALUE ..., also with dashes before the name, from a[first] on.
 train::TrainOptions options_from(const std::vector<std::string>& a, std::size_t first) {
   train::TrainOptions options;
-  const config::Fields fields = train::fields(options);
+  const io::Fields fields = train::fields(options);
   for (std::size_t i = first; i + 1 < a.size(); i += 2) {
-    const auto named = [&](const config::Field& field) {
+    const auto named = [&](const io::Field& field) {
       return a[i] == field.name || a[i] == "--" + field.name;
     };
     const auto field = std::find_if(fields.begin(), fields.end(), named);
     SD_CHECK(field != fields.end(), "unknown flag " + a[i]);
-    config::set_from_text(*field, a[i + 1]);
+    io::set_from_text(*field, a[i + 1]);
   }
   return options;
 }
@@ -165,7 +164,7 @@ void judge_slowly() {
     if (game % play::kBlock == 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(10 + 8 * group.rank()));
   };
-  const rollout::Player player{agents::Opponent::kLevel0, nullptr, {}, false};
+  const rollout::Player player{game::Opponent::kLevel0, nullptr, {}, false};
   SD_CHECK(train::judge(
                player, player, match, group, [] { return false; }, alive)
                .has_value(),
@@ -187,8 +186,8 @@ int main(int argc, char** argv) {
     if (mode == "judge") judge_slowly();
     if (mode == "union") learn_union(arguments);
     if (mode == "act") act(arguments);
-  } catch (const base::Error& e) {
-    base::tell_error(e.what());
+  } catch (const core::Error& e) {
+    core::tell_error(e.what());
     return e.exit_code();
   }
   return 0;

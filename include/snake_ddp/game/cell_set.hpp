@@ -8,10 +8,10 @@
 #define SD_AVX2_CELL_SETS
 #include <immintrin.h>
 
-#include "snake_ddp/base/simd.hpp"
+#include "snake_ddp/core/simd.hpp"
 #endif
 
-#include "snake_ddp/base/host_device.hpp"
+#include "snake_ddp/core/host_device.hpp"
 #include "snake_ddp/game/state.hpp"
 
 namespace snake_ddp::game {
@@ -136,7 +136,7 @@ SD_HD inline CellSet spread(const CellSet& a) {
 }
 SD_HD inline int count(const CellSet& a) {
   int sum = 0;
-  for (int k = 0; k < kSetWords; ++k) sum += base::count_bits(a.word[k]);
+  for (int k = 0; k < kSetWords; ++k) sum += core::count_bits(a.word[k]);
   return sum;
 }
 /// Do they share a cell?
@@ -156,10 +156,10 @@ struct TwoCellSets {
   Words word;
 
   static TwoCellSets of(const CellSet& first, const CellSet& second) {
-    return {base::picked<Words, 0, 1, 2, 3, 4, 5, 6, 7>(first.word, second.word)};
+    return {core::picked<Words, 0, 1, 2, 3, 4, 5, 6, 7>(first.word, second.word)};
   }
-  [[nodiscard]] CellSet first() const { return {base::picked<CellSet::Words, 0, 1, 2, 3>(word, word)}; }
-  [[nodiscard]] CellSet second() const { return {base::picked<CellSet::Words, 4, 5, 6, 7>(word, word)}; }
+  [[nodiscard]] CellSet first() const { return {core::picked<CellSet::Words, 0, 1, 2, 3>(word, word)}; }
+  [[nodiscard]] CellSet second() const { return {core::picked<CellSet::Words, 4, 5, 6, 7>(word, word)}; }
 };
 
 inline TwoCellSets operator|(const TwoCellSets& a, const TwoCellSets& b) { return {a.word | b.word}; }

@@ -93,7 +93,7 @@ SD_HD inline TwoCellSets closed_to(const Reach& reach, const Others& o, int t) {
 }
 
 /// Where a move leads, up to the horizon.
-struct Outlook {
+struct MoveFeatures {
   int room = 0;                          // cells that can be reached, ignoring other snakes' claims
   int territory = 0;                     // of these, those reached before any other snake
   int beans = 0;                         // in the territory
@@ -121,7 +121,7 @@ struct Floods {
 /// Starts the floods of the move in direction `d`, and writes to `out` which others may enter its cell. Returns false, with both as
 /// they were, for a move back, or into a cell that is still taken in the next step: such a move leads nowhere.
 SD_HD inline bool start(const State& state, const Reach& reach, const Others& o, int snake, int d,
-                        Outlook& out, Floods& floods) {
+                        MoveFeatures& out, Floods& floods) {
   const int cell = follow(state.head(snake), d);
   if (state.length(snake) == 0 || d == (state.direction(snake) ^ 1) || reach.blocked[1].contains(cell))
     return false;
@@ -135,20 +135,20 @@ SD_HD inline bool start(const State& state, const Reach& reach, const Others& o,
 }
 
 /// Writes to `out` what the floods reached at the horizon.
-SD_HD inline void finish(const Reach& reach, const Floods& floods, Outlook& out) {
+SD_HD inline void finish(const Reach& reach, const Floods& floods, MoveFeatures& out) {
   const CellSet owned = floods.reached.second();
   out.room = count(floods.reached.first());
   out.territory = count(owned);
   out.beans = count(owned & reach.beans);
-  out.bean_distance = base::lowest_bit(floods.met | 1U << (kHorizon + 1));
-  out.own_bean_distance = base::lowest_bit(floods.met_owned | 1U << (kHorizon + 1));
+  out.bean_distance = core::lowest_bit(floods.met | 1U << (kHorizon + 1));
+  out.own_bean_distance = core::lowest_bit(floods.met_owned | 1U << (kHorizon + 1));
 }
 
 /// Where the move in direction `d` leads. `closed`: closed_to at a step from 2 on.
 template <class Closed>
-SD_HD inline Outlook outlook_of(const State& state, const Reach& reach, const Others& o, int snake, int d,
-                                const Closed& closed) {
-  Outlook out;
+SD_HD inline MoveFeatures move_features_of(const State& state, const Reach& reach, const Others& o, int snake,
+                                           int d, const Closed& closed) {
+  MoveFeatures out;
   Floods floods;
   if (!start(state, reach, o, snake, d, out, floods)) return out;
   const TwoCellSets beans = TwoCellSets::of(reach.beans, reach.beans);
@@ -158,7 +158,8 @@ SD_HD inline Outlook outlook_of(const State& state, const Reach& reach, const Ot
 }
 
 /// For the four moves of a snake.
-SD_HD_APART inline void look_ahead(const State& state, const Reach& reach, int snake, Outlook (&out)[4]) {
+SD_HD_APART inline void look_ahead(const State& state, const Reach& reach, int snake,
+                                   MoveFeatures (&out)[4]) {
   const Others others = others_of(snake);
   TwoCellSets closed[kHorizon + 1];
   SD_ROLLED for (int t = 2; t <= kHorizon; ++t) closed[t] = closed_to(reach, others, t);
@@ -183,8 +184,8 @@ SD_HD_APART inline void look_ahead(const State& state, const Reach& reach, int s
   const Floods finished[] = {a, b, c};
   for (int k = 0; k < count; ++k) finish(reach, finished[k], out[direction[k]]);
 #else
-  SD_ROLLED for (int d = 0; d < 4; ++d) out[d] =
-      outlook_of(state, reach, others, snake, d, [&](int t) -> const TwoCellSets& { return closed[t]; });
+  SD_ROLLED for (int d = 0; d < 4; ++d) out[d] = move_features_of(
+      state, reach, others, snake, d, [&](int t) -> const TwoCellSets& { return closed[t]; });
 #endif
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "snake_ddp/base/host_device.hpp"
+#include "snake_ddp/core/host_device.hpp"
 #include "snake_ddp/game/state.hpp"
 
 namespace snake_ddp::game {

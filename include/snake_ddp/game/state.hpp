@@ -8,8 +8,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "snake_ddp/base/bits.hpp"
-#include "snake_ddp/base/host_device.hpp"
+#include "snake_ddp/core/bits.hpp"
+#include "snake_ddp/core/host_device.hpp"
 
 namespace snake_ddp::game {
 
@@ -149,10 +149,10 @@ SD_HD inline std::uint64_t free_bytes(const std::uint8_t* cells, int w) {
 SD_HD_APART inline int State::nth_free(int r) const {
   SD_ROLLED for (int w = 0; w < kCells / 8; ++w) {
     std::uint64_t bytes = free_bytes(cells, w);
-    const int n = base::count_bits(bytes);
+    const int n = core::count_bits(bytes);
     if (r < n) {
       for (; r > 0; --r) bytes &= bytes - 1;
-      return 8 * w + (base::lowest_bit(bytes) >> 3);
+      return 8 * w + (core::lowest_bit(bytes) >> 3);
     }
     r -= n;
   }

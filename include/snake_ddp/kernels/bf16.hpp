@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "snake_ddp/base/aligned.hpp"
-#include "snake_ddp/base/bf16.hpp"
+#include "snake_ddp/core/aligned.hpp"
+#include "snake_ddp/core/bf16.hpp"
 #include "snake_ddp/kernels/products.hpp"
 
 namespace snake_ddp::kernels {
@@ -19,7 +19,7 @@ class Bf16Matrix {
   /// By floats if the processor does not have `instructions`; then products are no faster than `multiply`.
   /// Shapes  b [p, n] with adjacent elements in its rows; it is copied.
   /// Throws  Bug for other views.
-  void set(std::int64_t n, std::int64_t p, MatrixView b, base::Bf16By instructions = base::fastest_bf16());
+  void set(std::int64_t n, std::int64_t p, MatrixView b, core::Bf16By instructions = core::fastest_bf16());
 
   [[nodiscard]] bool empty() const { return p_ == 0; }
 
@@ -27,8 +27,8 @@ class Bf16Matrix {
   friend void multiply_bf16(std::int64_t m, MatrixView a, const Bf16Matrix& b, float* out,
                             std::int64_t out_row, bool add);
   std::int64_t n_ = 0, p_ = 0;
-  base::Bf16By by_ = base::Bf16By::kFloats;
-  base::AlignedFloats numbers_;  // tiles, columns of vectors, or floats
+  core::Bf16By by_ = core::Bf16By::kFloats;
+  core::AlignedFloats numbers_;  // tiles, columns of vectors, or floats
 };
 
 /// As `multiply`, with the elements of a rounded likewise. The order of the sums depends on b's instructions.
@@ -52,7 +52,7 @@ class Bf16Rows {
                                    const Placing* placing, const Bf16Rows& b, float* out,
                                    std::int64_t out_row);
   std::int64_t n_ = 0, rows_ = 0;
-  base::AlignedFloats numbers_;
+  core::AlignedFloats numbers_;
 };
 
 /// As multiply_sparse_placed, or without `placing` as multiply_sparse, with the elements of a rounded likewise.

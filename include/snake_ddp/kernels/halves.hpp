@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "snake_ddp/base/mirror_image.hpp"
+#include "snake_ddp/core/mirror_image.hpp"
 
 namespace snake_ddp::kernels {
 
@@ -25,11 +25,11 @@ struct Halves {
     return static_cast<std::int64_t>(sums.first.size() + differences.first.size());
   }
 };
-Halves halves_of(const std::vector<base::MirrorImage>& inputs);
+Halves halves_of(const std::vector<core::MirrorImage>& inputs);
 
 /// Hidden units: number i is the image of i + hidden / 2.
 /// Throws  Bug for an odd number.
-std::vector<base::MirrorImage> mirrored_units(std::int64_t hidden);
+std::vector<core::MirrorImage> mirrored_units(std::int64_t hidden);
 
 /// The weights of sums, then of differences: (p + r) / 2 and (p - r) / 2 of rows [p | r]. With them the outputs are half
 /// the sum and half the difference of z_1 and z_2.
@@ -50,7 +50,7 @@ void exchange_halves(std::int64_t rows, std::int64_t half, const float* from, fl
 void multiply_halves(const Halves& of, std::int64_t rows, const float* from, std::int64_t from_row,
                      const float* folded, std::int64_t half, float* out);
 
-/// The same for a second layer.
+/// A second layer's products, as the first one's.
 /// Shapes  sums [rows, 2 half], units after exchange_halves; folded [2, half, half], out [rows, 2 half].
 void multiply_units(std::int64_t rows, const float* sums, const float* folded, std::int64_t half, float* out);
 

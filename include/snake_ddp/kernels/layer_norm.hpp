@@ -33,7 +33,7 @@ void norm_relu_backward(std::int64_t rows, std::int64_t width, const float* gain
                         const float* inverse_deviation, const float* out, float* d, float* d_bias,
                         float* d_gain, float* d_shift, Exchange exchange = {});
 
-/// The same without the norm: out = max(z + bias, 0) in place of z. `halved` and `sums` as above.
+/// ReLU without the norm: out = max(z + bias, 0) in place of z. `halved` and `sums` as above.
 void bias_relu(std::int64_t rows, std::int64_t width, const float* bias, float* z, bool halved = false,
                float* sums = nullptr);
 

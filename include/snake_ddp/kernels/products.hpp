@@ -20,7 +20,7 @@ struct MatrixView {
 void multiply(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b, float* out,
               std::int64_t out_row, bool add = false);
 
-/// The same, and the same bits, where many elements of a are 0 and b is finite: out = a * b.
+/// As `multiply`, with its bits, where many elements of a are 0 and b is finite: out = a * b.
 /// Shapes  a [m, p] with rows `a_row` apart, b [p, n] contiguous.
 /// Cost    2 n operations for each element of a that is not 0, at about half the speed of `multiply`, which it calls for
 ///         columns of a, some hundreds together, that have few zeros in the first rows; scratch on the stack, also for the
@@ -43,7 +43,7 @@ void multiply_sparse_placed(std::int64_t m, std::int64_t n, std::int64_t p, cons
                             std::int64_t a_row, const Placing& placing, const float* b, float* out,
                             std::int64_t out_row);
 
-/// Likewise out = a^T * b, the gradient of a layer's weights; with `add`, added to out's contents.
+/// out = a^T * b, the gradient of a layer's weights; with `add`, added to out's contents.
 /// Shapes  a [p, m] with rows `a_row` apart, b [p, n] and out [m, n] contiguous.
 void multiply_sparse_transposed(std::int64_t m, std::int64_t n, std::int64_t p, const float* a,
                                 std::int64_t a_row, const float* b, float* out, bool add = false);

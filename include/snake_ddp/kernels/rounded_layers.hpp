@@ -12,14 +12,14 @@ namespace snake_ddp::kernels {
 
 /// Whether a symmetric network's layers are computed by halves with these instructions; products by tiles are so fast that taking
 /// sums and differences does not pay off.
-inline bool halves_pay(base::Bf16By instructions) { return instructions == base::Bf16By::kVectors; }
+inline bool halves_pay(core::Bf16By instructions) { return instructions == core::Bf16By::kVectors; }
 
 /// Most of its inputs are 0.
 class RoundedFirst {
  public:
   /// Shapes  weights [in, width]; with `halves`, for vectors only, those of fold_weight [halves->count(), width / 2].
   void set(const Halves* halves, std::int64_t in, std::int64_t width, const float* weights,
-           base::Bf16By instructions);
+           core::Bf16By instructions);
   [[nodiscard]] bool empty() const { return whole_.empty() && rows_[0].empty(); }
   [[nodiscard]] bool halved() const { return !rows_[1].empty(); }
 
@@ -37,7 +37,7 @@ class RoundedFirst {
 class RoundedSecond {
  public:
   /// Shapes  weights [width, width], or if `halved` those of fold_weight [2, width / 2, width / 2].
-  void set(bool halved, std::int64_t width, const float* weights, base::Bf16By instructions);
+  void set(bool halved, std::int64_t width, const float* weights, core::Bf16By instructions);
 
   /// As multiply_units if it was set with halves.
   /// Shapes  from and out [rows, width].

@@ -7,7 +7,7 @@
 #include <memory>
 #include <span>
 
-#include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/game/opponents.hpp"
 #include "snake_ddp/game/state.hpp"
 #include "snake_ddp/play/deaths.hpp"
 #include "snake_ddp/play/reasons.hpp"
@@ -34,7 +34,7 @@ struct Cut {};
 using MakeMover = std::function<std::unique_ptr<Mover>(std::uint64_t seed)>;
 
 /// The mover of a scripted opponent.
-MakeMover scripted(agents::Opponent opponent);
+MakeMover scripted(game::Opponent opponent);
 
 /// Games are played in blocks of this size; a mover gets at most this many boards.
 inline constexpr std::int64_t kBlock = 64;

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "snake_ddp/base/run_signals.hpp"
+#include "snake_ddp/core/run_signals.hpp"
 
 namespace {
 
@@ -67,7 +67,7 @@ bool is_free_of_other_libtorch() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  snake_ddp::base::hold_run_signals();
+  snake_ddp::core::hold_run_signals();
   if (argc > 2 && std::strcmp(argv[1], "--become") == 0) return become(argv[2], argv + 2);
   if (!has_working_folder()) return 4;
   if (!has_stack() || !is_free_of_other_libtorch()) return 2;

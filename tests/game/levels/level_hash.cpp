@@ -3,10 +3,10 @@
 #include <cstdio>
 #include <vector>
 
-#include "snake_ddp/agents/opponents.hpp"
-#include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/observation.hpp"
+#include "snake_ddp/game/opponents.hpp"
 #include "snake_ddp/game/position.hpp"
 
 using namespace snake_ddp;
@@ -27,29 +27,29 @@ class Hash {
 
 constexpr std::uint64_t kGames = 12;
 // Opponents that are appended later do not change the hash.
-constexpr std::uint64_t kOthers = static_cast<std::uint64_t>(agents::Opponent::kTerritory) + 1;
+constexpr std::uint64_t kOthers = static_cast<std::uint64_t>(game::Opponent::kTerritory) + 1;
 
 // Games between the territory heuristic and the scripted opponents, on both sides.
 std::uint64_t hash_of_games() {
   Hash hash;
   for (std::uint64_t g = 0; g < kGames; ++g) {
-    const auto other = static_cast<agents::Opponent>(g % kOthers);
+    const auto other = static_cast<game::Opponent>(g % kOthers);
     const int side = static_cast<int>(g % 2);
     game::State s;
     game::PhiloxChance start(41, g);
     game::reset(s, start);
     while (!s.done()) {
       game::Actions actions{};
-      agents::act(agents::Opponent::kTerritory, s, side, actions, 41, g);
-      agents::act(other, s, 1 - side, actions, 41, g);
+      game::act(game::Opponent::kTerritory, s, side, actions, 41, g);
+      game::act(other, s, 1 - side, actions, 41, g);
       game::PhiloxChance chance(41, g);
       game::step(s, actions, chance);
       const std::uint64_t board = game::hash(s);
       hash.add(&board, sizeof board);
-      for (const auto kind : {encode::ObsKind::k26, encode::ObsKind::k30, encode::ObsKind::kView}) {
-        float out[game::kTeamSize * encode::kMaxObsSize];
-        encode::observe(kind, s, side, out);
-        hash.add(out, sizeof(float) * game::kTeamSize * static_cast<std::size_t>(encode::obs_size(kind)));
+      for (const auto kind : {game::ObsKind::k26, game::ObsKind::k30, game::ObsKind::kView}) {
+        float out[game::kTeamSize * game::kMaxObsSize];
+        game::observe(kind, s, side, out);
+        hash.add(out, sizeof(float) * game::kTeamSize * static_cast<std::size_t>(game::obs_size(kind)));
       }
     }
   }

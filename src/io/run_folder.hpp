@@ -1,0 +1,76 @@
+// Where a run keeps its files, and where an earlier run's weights are.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "snake_ddp/core/descriptor.hpp"
+
+namespace snake_ddp::io {
+
+struct RunFolder {
+  std::string path;  // <runs_dir>/<game_name>/run{number}_{YYYYMMDD_HHMMSS}
+  std::int64_t number = 0;
+};
+
+/// Creates the folder of a new run, with trained_model/ in it, and missing parent folders. The
+/// number is the highest in <runs_dir>/<game_name> plus one, including plain run{N} of older programs.
+/// Processes that start at the same time get different numbers, also on network file systems, because mkdir decides.
+/// Throws  FileError if the place is read-only, full, or not a folder.
+RunFolder create_run_folder(const std::string& runs_dir, const std::string& game_name);
+
+/// The folder of a run that is about to begin. Unless the run has begun, the destructor removes the folder again if
+/// it contains only the files of a start.
+class NewRun {
+ public:
+  explicit NewRun(std::string folder) : folder_(std::move(folder)) {}
+  ~NewRun();
+  NewRun(const NewRun&) = delete;
+  NewRun& operator=(const NewRun&) = delete;
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+  void has_begun() { begun_ = true; }
+
+ private:
+  std::string folder_;
+  bool begun_ = false;
+};
+
+/// Folders of the runs in <runs_dir>/<game_name>, the highest number first. Files with such a name do not count.
+/// Throws  SystemError if the place cannot be listed; a missing place has none.
+std::vector<std::string> run_folders(const std::string& runs_dir, const std::string& game_name);
+
+/// Locks a run's folder for this process, so that no two write into it. Creates `log` in it if missing: network file
+/// systems lock only files.
+/// Waits   `patience` for another process, which may be about to end.
+/// Throws  FileError if that process still holds the lock; its message ends with `otherwise`, what to do instead of
+///         stopping it. A file system without locks lets every process in.
+class RunClaim {
+ public:
+  explicit RunClaim(const std::string& folder, const char* log = "train.log",
+                    const char* otherwise = "start a new run with --resume never",
+                    std::chrono::milliseconds patience = std::chrono::seconds(5));
+
+ private:
+  std::vector<core::Descriptor> descriptors_;
+};
+
+/// Whether a process holds this lock. Takes a shared one for a moment.
+bool is_claimed(const std::string& folder);
+
+/// Paths of two weights files that exist.
+struct RunModel {
+  std::string actor;
+  std::string critic;
+};
+
+/// Finds trained_model/actor_{episode}.pth and critic_{episode}.pth of run `number`: a folder run{number}
+/// or run{number}_*, first in <runs_dir>/<game_name>, then in <old_models_dir>/<game_name>; if several
+/// have both files, the last by name in the first place.
+/// Throws      FileError that lists the places searched, the runs there and their episodes.
+RunModel find_run_model(const std::string& runs_dir, const std::string& game_name, std::int64_t number,
+                        std::int64_t episode, const std::string& old_models_dir = "rl_trainer/models");
+
+}  // namespace snake_ddp::io

@@ -1,0 +1,78 @@
+"""The rooms of src/CMakeLists.txt: each includes what stands above it and what it names, and no library that is not its own."""
+
+import os
+import re
+from pathlib import Path
+
+SOURCE = Path(os.environ["SD_SOURCE_DIR"])
+PUBLIC = {"core", "game", "kernels", "play"}  # what other programs may include: no LibTorch, nothing to install
+LIBRARIES = {  # who may include what, besides the standard library and fmt
+    r"(ATen|c10|torch|caffe2)/": {"io", "nets", "learners", "rollout", "dist", "train", "pretrain", "app"},
+    r"torch/csrc/distributed/": {"nets", "dist"},
+    r"nlohmann/": {"io", "learners", "dist", "train", "pretrain", "app"},
+    r"zlib\.h": {"io", "pretrain"},
+    r"protozero/": {"io"},
+    r"CLI/": {"app"},
+    r"nanobind/": {"python"},
+}
+
+
+def rooms_of(root):
+    """The rooms in the order of the file, and what each one needs."""
+    text = (root / "src/CMakeLists.txt").read_text() + (root / "src/app/CMakeLists.txt").read_text()
+    rooms = {}
+    for name, words in re.findall(r"^sd_room\((\w+)(.*)\)$", text, re.M):
+        needs = re.search(r"NEEDS ([a-z ]+)", words)
+        rooms[name] = set(needs[1].split()) if needs else set()
+    return rooms
+
+
+def faults(root, rooms):
+    found, order = [], list(rooms)
+    for name, needs in rooms.items():
+        found += [f"{name} needs {other}, which is not above it" for other in needs if other not in order[:order.index(name)]]
+    for path in sorted(path for folder in ("src", "include", "python/src") for path in (root / folder).rglob("*.[chi]*")):
+        if path.suffix not in (".cpp", ".hpp", ".cu", ".in"):
+            continue
+        at = path.relative_to(root).as_posix()
+        room = "python" if at.startswith("python/") else re.sub(r"^(src|include/snake_ddp)/", "", at).split("/")[0]
+        may = {*rooms.get(room, set()), room} if room != "python" else PUBLIC | {"nets"}
+        if room not in rooms and room != "python":
+            found.append(f"{at}: is in no room")
+        if at.startswith("include/") and room not in PUBLIC:
+            found.append(f"{at}: is for other programs, which may not have the libraries of {room}")
+        for header in re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', path.read_text(), re.M):
+            other = re.match(r"(snake_ddp/)?([a-z]+)/", header)
+            if other and other[2] in rooms and other[2] not in may:
+                found.append(f"{at} includes {header}: {room} does not name {other[2]}")
+            if other and other[2] in rooms and not ((root / "src" / header).exists() or (root / "include" / header).exists()):
+                found.append(f"{at} includes {header}: there is no such file")
+            found += [f"{at} includes {header}: not a library of {room}" for pattern, may_have in LIBRARIES.items()
+                      if re.match(pattern, header) and room not in may_have]
+    return found
+
+
+def test_each_room_includes_what_it_names_and_what_it_names_stands_above_it():
+    rooms = rooms_of(SOURCE)
+    assert len(rooms) <= 12 and {path.name for path in (SOURCE / "src").iterdir() if path.is_dir()} == set(rooms)
+    assert not faults(SOURCE, rooms)
+
+
+def test_the_check_sees_planted_faults(tmp_path):
+    rooms = {"core": set(), "game": {"core"}, "nets": {"core"}, "dist": {"core", "train"}, "train": {"core", "nets"}}
+    planted = {
+        "src/game/a.cpp": "#include <ATen/ATen.h>", "include/snake_ddp/game/b.hpp": '#  include "nets/c.hpp"',
+        "include/snake_ddp/nets/c.hpp": "#include <vector>", "src/utils/d.cpp": "#include <map>",
+        "src/nets/c.hpp": '#include "snake_ddp/core/e.hpp"', "src/train/f.cpp": '#include "nets/c.hpp"\n#include <CLI/CLI.hpp>',
+        "python/src/g.cpp": '#include "train/loop.hpp"', "src/nets/h.cpp": "#include <ATen/ATen.h>"}
+    for name, text in planted.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    assert sorted(re.split(r"[: ]", fault)[0] for fault in faults(tmp_path, rooms)) == sorted([
+        "dist", "include/snake_ddp/game/b.hpp", "include/snake_ddp/nets/c.hpp", "python/src/g.cpp", "python/src/g.cpp",
+        "src/game/a.cpp", "src/nets/c.hpp", "src/train/f.cpp", "src/utils/d.cpp"])
+
+
+def test_the_architecture_has_the_same_rooms_in_the_same_order():
+    page = (SOURCE / "docs/architecture.md").read_text()
+    assert re.findall(r"^\| `(\w+)` \|", page, re.M) == [*rooms_of(SOURCE), "python"]
