@@ -18,6 +18,7 @@
 #include "learners/buffer.hpp"
 #include "learners/learner.hpp"
 #include "learners/registry.hpp"
+#include "nets/backend.hpp"
 #include "nets/device_work.hpp"
 #include "nets/precision.hpp"
 #include "products.hpp"
@@ -128,7 +129,7 @@ Row whole_step(double seconds, std::int64_t boards, at::Device device, const Who
   learners::LearnerOptions of_learner;
   of_learner.algo = w.algo;
   of_learner.features = options.obs_spec.features();
-  of_learner.library_products = true;
+  of_learner.backend = &nets::aten_backend();
   of_learner.device = device;
   const auto learner = learners::make_learner(of_learner);
   const std::vector<learners::Column> columns = rollout::with_boards(learner->columns(), options.obs_spec);
@@ -196,7 +197,7 @@ std::vector<Row> measure_device_update(double seconds, std::vector<std::int64_t>
   const train::Plan plan(settings);
   nets::set_product_precision(plan.precision);
   learners::LearnerOptions options = train::learner_options(plan, device);
-  options.library_products = true;
+  options.backend = &nets::aten_backend();
   if (batch_sizes.empty()) batch_sizes = {settings.batch_size};
   const std::string what =
       fmt::format("device_{}{}_update{}", options.algo, options.layer_norm ? "_layer_norm" : "",

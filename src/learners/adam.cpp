@@ -45,16 +45,17 @@ void step_on_cpu(float* __restrict p, const float* __restrict g, float* __restri
 }
 
 // For a network on a device: our kernels if this build has them.
-Adam::Way way_of(const nets::FlatParameters& parameters, bool by_library) {
+Adam::Way way_of(const nets::FlatParameters& parameters, const nets::Backend* backend) {
   if (nets::kHaveKernels && parameters.flat().is_cuda()) return Adam::Way::kPieces;
-  return by_library ? Adam::Way::kLibrary : Adam::Way::kOnePass;
+  const nets::Backend& by = backend != nullptr ? *backend : nets::backend_of(parameters.flat().device());
+  return by.in_main_memory() ? Adam::Way::kOnePass : Adam::Way::kLibrary;
 }
 
 }  // namespace
 
-Adam::Adam(const nets::FlatParameters& parameters, double learning_rate_, bool by_library)
+Adam::Adam(const nets::FlatParameters& parameters, double learning_rate_, const nets::Backend* backend)
     : learning_rate(learning_rate_),
-      way(way_of(parameters, by_library)),
+      way(way_of(parameters, backend)),
       first_moment(parameters.like()),
       second_moment(parameters.like()),
       steps(at::zeros({}, parameters.flat().options())) {}

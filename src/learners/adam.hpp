@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "nets/backend.hpp"
 #include "nets/flat_parameters.hpp"
 
 namespace snake_ddp::learners {
@@ -17,8 +18,9 @@ struct Adam {
   /// kLibrary  by ATen's kernels, on any device.
   enum class Way { kOnePass, kPieces, kLibrary };
 
-  /// `by_library` chooses kLibrary instead of kOnePass; on a device it is kPieces if the program has kernels.
-  Adam(const nets::FlatParameters& parameters, double learning_rate, bool by_library);
+  /// Its way is kOnePass with our own kernels, else kLibrary; on a GPU kPieces if the program has kernels. `backend`: null for that of
+  /// the device.
+  Adam(const nets::FlatParameters& parameters, double learning_rate, const nets::Backend* backend = nullptr);
 
   /// Scales the gradient down to a norm of at most `max_norm` as torch.nn.utils.clip_grad_norm_ does, then steps.
   /// Shapes  parameters, gradient [n]; the gradient is overwritten. Returns the norm before clipping, 0-dim, on the

@@ -32,8 +32,8 @@ at::Tensor with_action(const at::Tensor& observation, const at::Tensor& action) 
 
 Bicnet::Pair::Pair(const LearnerOptions& o, const nets::BicnetShape& shape, double learning_rate,
                    std::uint64_t seed)
-    : Trainee(o, learning_rate, seed, nets::BicnetNet(shape, o.device, by_library(o)),
-              nets::BicnetNet(shape, o.device, by_library(o))) {}
+    : Trainee(o, learning_rate, seed, nets::BicnetNet(shape, o.device, o.backend),
+              nets::BicnetNet(shape, o.device, o.backend)) {}
 
 void Bicnet::Pair::refresh() {
   maps.refresh(net, true);

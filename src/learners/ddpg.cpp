@@ -24,8 +24,8 @@ constexpr std::int64_t kChunk = 384;
 
 // Calls work(first, count) for the rows that go through the passes together.
 template <class Work>
-void for_chunks(bool by_library, std::int64_t rows, const Work& work) {
-  const std::int64_t chunk = by_library ? rows : kChunk;
+void for_chunks(const nets::Backend& backend, std::int64_t rows, const Work& work) {
+  const std::int64_t chunk = backend.at_a_time(rows, kChunk);
   for (std::int64_t first = 0; first < rows; first += chunk) work(first, std::min(chunk, rows - first));
 }
 
@@ -33,8 +33,8 @@ void for_chunks(bool by_library, std::int64_t rows, const Work& work) {
 
 DdpgTrainee::DdpgTrainee(const LearnerOptions& o, const nets::DenseShape& shape, double learning_rate,
                          std::uint64_t seed)
-    : Trainee(o, learning_rate, seed, nets::DenseNet(shape, o.device, by_library(o)),
-              nets::DenseNet(shape, o.device, by_library(o))),
+    : Trainee(o, learning_rate, seed, nets::DenseNet(shape, o.device, o.backend),
+              nets::DenseNet(shape, o.device, o.backend)),
       folded(net),
       target_folded(net),
       folded_gradient(net) {}
@@ -117,7 +117,7 @@ void Ddpg::critic_gradient(const Transitions& all) {
   for (at::Tensor* t : {&critic_.folded_gradient.flat, &critic_loss_, &q_mean_}) t->zero_();
   const std::int64_t total = all.reward.size(0);
   const double share = 1.0 / static_cast<double>(total);
-  for_chunks(critic_.net.by_library(), total, [&](std::int64_t first, std::int64_t count) {
+  for_chunks(critic_.net.backend(), total, [&](std::int64_t first, std::int64_t count) {
     const Transitions t = all.part(first, count);
     const at::Tensor target = at::addcmul(t.reward, t.discount, next_values(t.next_observation));
     nets::forward(critic_.net, critic_.folded, t.observation, t.action, critic_.pass);
@@ -134,7 +134,7 @@ void Ddpg::actor_gradient(const at::Tensor& observations) {
   for (at::Tensor* t : {&actor_.folded_gradient.flat, &actor_loss_}) t->zero_();
   const std::int64_t total = observations.size(0);
   const double share = 1.0 / static_cast<double>(total);
-  for_chunks(actor_.net.by_library(), total, [&](std::int64_t first, std::int64_t count) {
+  for_chunks(actor_.net.backend(), total, [&](std::int64_t first, std::int64_t count) {
     const at::Tensor observation = observations.narrow(0, first, count);
     nets::forward(actor_.net, actor_.folded, observation, {}, actor_.pass);
     const at::Tensor& action = actor_.pass.output;

@@ -30,12 +30,12 @@ nets::Mlp q_net(const LearnerOptions& o, bool layer_norm) {
   return {{o.features, o.hidden_size, kActions, layer_norm, o.mirror.inputs},
           o.device,
           nets::kQNetName,
-          o.library_products};
+          o.backend};
 }
 
 QLearner::Mixing::Mixing(const LearnerOptions& o)
-    : Trainee(o, o.c_lr, o.seed + 1, nets::Mixer({kTeamSize * (o.features + 1)}, o.device, by_library(o)),
-              nets::Mixer({kTeamSize * (o.features + 1)}, o.device, by_library(o))) {}
+    : Trainee(o, o.c_lr, o.seed + 1, nets::Mixer({kTeamSize * (o.features + 1)}, o.device, o.backend),
+              nets::Mixer({kTeamSize * (o.features + 1)}, o.device, o.backend)) {}
 
 QLearner::QLearner(const LearnerOptions& options, Value value, TransitionColumn last_column)
     : options_(options), value_(value), last_column_(last_column) {

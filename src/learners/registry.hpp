@@ -11,6 +11,10 @@
 #include "learners/flags.hpp"
 #include "snake_ddp/core/mirror_image.hpp"
 
+namespace snake_ddp::nets {
+class Backend;
+}
+
 namespace snake_ddp::learners {
 
 class Learner;
@@ -19,9 +23,8 @@ class Learner;
 struct LearnerOptions : LearnerFlags {
   std::string algo = "ddpg";
   std::int64_t features = 30;
-  bool library_products =
-      false;               // the plain path of the library's products, on the CPU too: the oracle of tests
-  std::uint64_t seed = 1;  // of the initial weights; the same on every rank
+  const nets::Backend* backend = nullptr;  // of all passes; null: that of the device. For tests
+  std::uint64_t seed = 1;                  // of the initial weights; the same on every rank
   at::Device device = at::kCPU;
   core::Mirror mirror = {};  // of features and moves, with `mirror_symmetric`
 };

@@ -24,7 +24,7 @@ void check(const LearnerOptions& o) {
 }
 
 nets::GruNet gru_net(const LearnerOptions& o) {
-  return {{o.features, o.hidden_size, kActions}, o.device, nets::kQNetName, o.library_products};
+  return {{o.features, o.hidden_size, kActions}, o.device, nets::kQNetName, o.backend};
 }
 
 class Rqmix final : public QLearnerWith<nets::GruNet, nets::GruPolicy> {

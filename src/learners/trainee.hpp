@@ -16,11 +16,6 @@
 
 namespace snake_ddp::learners {
 
-/// Whether passes use the library's products: always except on the CPU, and there if tests request it.
-inline bool by_library(const LearnerOptions& options) {
-  return options.library_products || !options.device.is_cpu();
-}
-
 /// `Net` has parameters(), named(), named_views() and init(), as each network in nets/ does.
 template <class Net>
 class Trainee {
@@ -30,7 +25,7 @@ class Trainee {
           std::optional<Net> follower)
       : net(std::move(fresh)),
         gradient(net.parameters().like()),
-        adam(net.parameters(), learning_rate, by_library(options)),
+        adam(net.parameters(), learning_rate, &net.backend()),
         norm(at::zeros_like(adam.steps)),
         target_(std::move(follower)),
         learning_rate_(learning_rate),

@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 
 #include "fit.hpp"
-#include "layers.hpp"
-#include "nets/lstm_cell.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -91,31 +89,30 @@ void back_to_gates(const BicnetNet& net, const BicnetMaps& maps, const at::Tenso
                    FlatParameters* gradients) {
   last_layer_back(net, d_output, pass, gradients);
   if (gradients != nullptr) {
-    product(net.by_library(), gradients->block(kPost0Weight), rows_of(pass.states).t(), pass.d_hidden);
+    net.backend().product(gradients->block(kPost0Weight), rows_of(pass.states).t(), pass.d_hidden);
     at::Tensor d_bias = gradients->block(kPost0Bias);
     at::sum_out(d_bias, pass.d_hidden, {0});
   }
   const std::int64_t boards = d_output.size(1), h = net.shape().hidden;
   fit(pass.d_states, pass.states.sizes(), pass.states);
-  product(net.by_library(), rows_of(pass.d_states), pass.d_hidden, maps.post_dense);
+  net.backend().product(rows_of(pass.d_states), pass.d_hidden, maps.post_dense);
   fit(pass.d_c, {boards, h}, d_output);
-  const auto back = net.by_library() ? plain_cell_backward : cell_backward;
   for (std::int64_t direction = 0; direction < kDirections; ++direction) {
     for (std::int64_t step = kTeamSize - 1; step >= 0; --step) {
       const bool last = step == kTeamSize - 1;
       const at::Tensor d_state = part(pass.d_states, direction, step);
       if (!last)
-        product(net.by_library(), d_state, part(pass.gates, direction, step + 1), maps.recurrent[direction],
-                true);
-      back(cell_step(pass, direction, step), d_state, pass.d_c, last);
+        net.backend().product(d_state, part(pass.gates, direction, step + 1), maps.recurrent[direction],
+                              true);
+      net.backend().lstm_step_back(cell_step(pass, direction, step), d_state, pass.d_c, last);
     }
   }
 }
 
 }  // namespace
 
-BicnetNet::BicnetNet(BicnetShape shape, at::Device device, bool by_library)
-    : Net(shape, blocks_of(shape), device, by_library) {}
+BicnetNet::BicnetNet(BicnetShape shape, at::Device device, const Backend* backend)
+    : Net(shape, blocks_of(shape), device, backend) {}
 
 void BicnetNet::init(std::uint64_t seed) {
   std::vector<std::pair<at::Tensor, std::int64_t>> parts = {{parameters().block(kPrev), shape().in}};
@@ -154,7 +151,7 @@ void BicnetMaps::refresh(const BicnetNet& net, bool with_backward) {
   const std::int64_t h = net.shape().hidden;
   const at::Tensor& like = p.flat();
   fit(input, {net.shape().in + 1, kDirections * kGates * h}, like);
-  product(net.by_library(), input, p.block(kPrev), p.block(kInput));
+  net.backend().product(input, p.block(kPrev), p.block(kInput));
   input.select(0, net.shape().in).add_(p.block(kInputBias)).add_(p.block(kRecurrentBias));
   if (!with_backward) return;
   fit(recurrent, {kDirections, kGates * h, h}, like);
@@ -173,18 +170,16 @@ void forward(const BicnetNet& net, const BicnetMaps& maps, const at::Tensor& inp
   fit(pass.hidden, {kTeamSize * boards, h}, input);
   fit(pass.output, {kTeamSize, boards, net.shape().out}, input);
 
-  product(net.by_library(), rows_of(pass.gates), rows_of(input), maps.input);
-  const auto activate = net.by_library() ? plain_cell_forward : cell_forward;
+  net.backend().product(rows_of(pass.gates), rows_of(input), maps.input);
   for (std::int64_t direction = 0; direction < kDirections; ++direction) {
     const at::Tensor weight = p.block(kRecurrent).narrow(0, direction * h, h);
     for (std::int64_t step = 0; step < kTeamSize; ++step) {
       const CellStep cell = cell_step(pass, direction, step);
-      if (step > 0)
-        product(net.by_library(), cell.gates, part(pass.states, direction, step - 1), weight, true);
-      activate(cell, part(pass.states, direction, step));
+      if (step > 0) net.backend().product(cell.gates, part(pass.states, direction, step - 1), weight, true);
+      net.backend().lstm_step(cell, part(pass.states, direction, step));
     }
   }
-  product(net.by_library(), pass.hidden, rows_of(pass.states), p.block(kPost0Weight));
+  net.backend().product(pass.hidden, rows_of(pass.states), p.block(kPost0Weight));
   pass.hidden.add_(p.block(kPost0Bias));
   last_layer(net, pass);
 }
@@ -201,16 +196,16 @@ void backward_parameters(const BicnetNet& net, const BicnetMaps& maps, const at:
     const at::Tensor before = rows_of(pass.states.narrow(0, d, kTeamSize - 1)).narrow(1, d * h, h);
     const at::Tensor d_gates =
         rows_of(pass.gates.narrow(0, 1 - d, kTeamSize - 1)).narrow(1, d * gates, gates);
-    product(net.by_library(), gradients.block(kRecurrent).narrow(0, d * h, h), before.t(), d_gates);
+    net.backend().product(gradients.block(kRecurrent).narrow(0, d * h, h), before.t(), d_gates);
   }
   // The gradient of the map from features to gates, then of the two it is made of, as in DenseNet.
   fit(pass.d_map, {shape.in + 1, kDirections * gates}, input);
-  product(net.by_library(), pass.d_map, rows_of(input).t(), rows_of(pass.gates));
-  product(net.by_library(), gradients.block(kInput), p.block(kPrev).t(), pass.d_map);
+  net.backend().product(pass.d_map, rows_of(input).t(), rows_of(pass.gates));
+  net.backend().product(gradients.block(kInput), p.block(kPrev).t(), pass.d_map);
   fit(pass.d_map_transposed, {kDirections * gates, shape.in + 1}, input);
   pass.d_map_transposed.copy_(pass.d_map.t());
   fit(pass.d_prev_transposed, {h, shape.in + 1}, input);
-  product(net.by_library(), pass.d_prev_transposed, p.block(kInput), pass.d_map_transposed);
+  net.backend().product(pass.d_prev_transposed, p.block(kInput), pass.d_map_transposed);
   at::Tensor(gradients.block(kPrev)).copy_(pass.d_prev_transposed.t());
   for (const BlockIndex bias : {kInputBias, kRecurrentBias})
     at::Tensor(gradients.block(bias)).copy_(pass.d_map.select(0, shape.in));

@@ -29,8 +29,7 @@ struct BicnetShape {
 /// The parameters of one network. Inputs are [3, B, in + 1]: snake by snake, each row with a constant 1 last.
 class BicnetNet : public Net<BicnetNet, BicnetShape> {
  public:
-  /// `by_library`: ATen's operators on the CPU, too.
-  BicnetNet(BicnetShape shape, at::Device device, bool by_library);
+  BicnetNet(BicnetShape shape, at::Device device, const Backend* backend = nullptr);
 
   /// The defaults of torch.nn.Linear and torch.nn.LSTM: uniform in +-1/sqrt(fan_in), the LSTM's in +-1/sqrt(hidden).
   /// Depends only on `seed`.

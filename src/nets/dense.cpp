@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include "fit.hpp"
-#include "layers.hpp"
 #include "snake_ddp/core/check.hpp"
 #include "snake_ddp/core/error.hpp"
 
@@ -71,8 +70,8 @@ Head head_from_name(const std::string& name) {
   throw core::UsageError("--output_activation " + name + ": not known; allowed: softmax, tanh");
 }
 
-DenseNet::DenseNet(const DenseShape& shape, at::Device device, bool by_library)
-    : Net(shape, blocks_of(shape), device, by_library) {
+DenseNet::DenseNet(const DenseShape& shape, at::Device device, const Backend* backend)
+    : Net(shape, blocks_of(shape), device, backend) {
   if (shape.layer_norm) at::Tensor(parameters().block(kNormWeight)).fill_(1.0F);
 }
 
@@ -102,7 +101,7 @@ Folded::Folded(const DenseNet& net) : map(at::zeros_like(net.parameters().block(
 
 void Folded::refresh(const DenseNet& net) {
   const FlatParameters& p = net.parameters();
-  product(net.by_library(), map, p.block(kPrev), p.block(kPost0Weight));
+  net.backend().product(map, p.block(kPrev), p.block(kPost0Weight));
   Rows(net.shape(), map).bias.add_(p.block(kPost0Bias));
 }
 
@@ -121,40 +120,40 @@ void forward(const DenseNet& net, const Folded& folded, const at::Tensor& observ
              const at::Tensor& action, DensePass& pass) {
   const FlatParameters& p = net.parameters();
   const DenseShape& shape = net.shape();
-  const bool library = net.by_library();
+  const Backend& by = net.backend();
   const std::int64_t rows = observation.size(0);
   const Rows map(shape, folded.map);
   fit(pass.hidden.z, {rows, shape.hidden}, observation);
-  sparse_product(library, pass.hidden.z, features_of(net, observation), map.features);
-  if (shape.actions > 0) product(library, pass.hidden.z, action, map.action, /*add=*/true);
-  norm_relu(library, map.bias, norm_of(net), pass.hidden);
+  by.sparse_product(pass.hidden.z, features_of(net, observation), map.features);
+  if (shape.actions > 0) by.product(pass.hidden.z, action, map.action, /*add=*/true);
+  by.norm_relu(map.bias, norm_of(net), pass.hidden);
   fit(pass.output, {rows, shape.out}, observation);
-  few_outputs(library, pass.hidden.out, p.block(kPost2Weight), p.block(kPost2Bias), pass.output);
-  if (shape.head == Head::kSoftmax) softmax(library, pass.output);
+  by.few_outputs(pass.hidden.out, p.block(kPost2Weight), p.block(kPost2Bias), pass.output);
+  if (shape.head == Head::kSoftmax) by.softmax(pass.output);
   if (shape.head == Head::kTanh) pass.output.tanh_();
 }
 
 void backward_parameters(const DenseNet& net, const at::Tensor& observation, const at::Tensor& action,
                          const at::Tensor& d_output, DensePass& pass, FoldedGradient& gradient) {
-  const bool library = net.by_library();
+  const Backend& by = net.backend();
   const at::Tensor d_logits = before_head(net, d_output, pass);
   fit(pass.d_hidden, pass.hidden.out.sizes(), pass.hidden.out);
-  product(library, pass.d_hidden, d_logits, net.parameters().block(kPost2Weight));
-  product(library, gradient.last_weight, d_logits.t(), pass.hidden.out, /*add=*/true);
+  by.product(pass.d_hidden, d_logits, net.parameters().block(kPost2Weight));
+  by.product(gradient.last_weight, d_logits.t(), pass.hidden.out, /*add=*/true);
   add_rows(d_logits, gradient.last_bias);
   const Rows d_map(net.shape(), gradient.map);
   const Norm d_norm{gradient.gain, gradient.shift};
-  const at::Tensor d = norm_relu_back(library, norm_of(net), pass.hidden, pass.d_hidden, d_map.bias, d_norm);
-  sparse_product(library, d_map.features, features_of(net, observation).t(), d, /*add=*/true);
-  if (net.shape().actions > 0) product(library, d_map.action, action.t(), d, /*add=*/true);
+  const at::Tensor d = by.norm_relu_back(norm_of(net), pass.hidden, pass.d_hidden, d_map.bias, d_norm);
+  by.sparse_product(d_map.features, features_of(net, observation).t(), d, /*add=*/true);
+  if (net.shape().actions > 0) by.product(d_map.action, action.t(), d, /*add=*/true);
 }
 
 void unfold(const DenseNet& net, const FoldedGradient& folded, FlatParameters& gradient) {
   const FlatParameters& p = net.parameters();
   // With M [inputs + 1, hidden] the map's gradient and both weights stored transposed:
   // dW1^T = W0 * M with the constant row carrying the biases, dW0^T = M * W1.
-  product(net.by_library(), gradient.block(kPost0Weight), p.block(kPrev).t(), folded.map);
-  product(net.by_library(), gradient.block(kPrev), folded.map, p.block(kPost0Weight).t());
+  net.backend().product(gradient.block(kPost0Weight), p.block(kPrev).t(), folded.map);
+  net.backend().product(gradient.block(kPrev), folded.map, p.block(kPost0Weight).t());
   at::Tensor(gradient.block(kPost0Bias)).copy_(Rows(net.shape(), folded.map).bias);
   at::Tensor(gradient.block(kPost2Weight)).copy_(folded.last_weight);
   at::Tensor(gradient.block(kPost2Bias)).copy_(folded.last_bias);
@@ -166,13 +165,13 @@ void unfold(const DenseNet& net, const FoldedGradient& folded, FlatParameters& g
 
 void backward_action(const DenseNet& net, const Folded& folded, const at::Tensor& d_output, DensePass& pass,
                      at::Tensor& d_action) {
-  const bool library = net.by_library();
+  const Backend& by = net.backend();
   fit(pass.d_hidden, pass.hidden.out.sizes(), pass.hidden.out);
-  product(library, pass.d_hidden, before_head(net, d_output, pass), net.parameters().block(kPost2Weight));
-  const at::Tensor d = norm_relu_back(library, norm_of(net), pass.hidden, pass.d_hidden, {}, {});
+  by.product(pass.d_hidden, before_head(net, d_output, pass), net.parameters().block(kPost2Weight));
+  const at::Tensor d = by.norm_relu_back(norm_of(net), pass.hidden, pass.d_hidden, {}, {});
   fit(d_action, {d_output.size(0), net.shape().actions}, d_output);
-  few_outputs(library, d, Rows(net.shape(), folded.map).action, at::zeros({net.shape().actions}, d.options()),
-              d_action);
+  by.few_outputs(d, Rows(net.shape(), folded.map).action, at::zeros({net.shape().actions}, d.options()),
+                 d_action);
 }
 
 void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& observation, DensePass& pass,
@@ -186,12 +185,12 @@ void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& 
   for (at::Tensor* t : {&pass.features, &pass.moves.z}) fit(*t, {rows, shape.hidden}, observation);
   fit(pass.output, {rows, 1}, observation);
   fit(values, {rows, shape.actions}, observation);
-  sparse_product(net.by_library(), pass.features, features_of(net, observation), map.features);
+  net.backend().sparse_product(pass.features, features_of(net, observation), map.features);
   const at::Tensor biases = map.action + map.bias;
   for (std::int64_t move = 0; move < shape.actions; ++move) {
     pass.moves.z.copy_(pass.features);
-    norm_relu(net.by_library(), biases[move], norm_of(net), pass.moves, /*keep=*/false);
-    few_outputs(net.by_library(), pass.moves.out, p.block(kPost2Weight), p.block(kPost2Bias), pass.output);
+    net.backend().norm_relu(biases[move], norm_of(net), pass.moves, /*keep=*/false);
+    net.backend().few_outputs(pass.moves.out, p.block(kPost2Weight), p.block(kPost2Bias), pass.output);
     values.select(1, move).copy_(pass.output.select(1, 0));
   }
 }

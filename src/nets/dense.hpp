@@ -17,8 +17,7 @@ namespace snake_ddp::nets {
 /// The parameters of one network. Its inputs are the features and, of a critic, an action; then a constant 1.
 class DenseNet : public Net<DenseNet, DenseShape> {
  public:
-  /// `by_library`: ATen's operators on the CPU, too.
-  DenseNet(const DenseShape& shape, at::Device device, bool by_library = false);
+  DenseNet(const DenseShape& shape, at::Device device, const Backend* backend = nullptr);
 
   /// torch.nn.Linear's default: uniform in +-1/sqrt(fan_in) for weights and biases. Depends only on `seed`.
   void init(std::uint64_t seed);
@@ -45,12 +44,6 @@ struct FoldedGradient {
   at::Tensor flat;
   // Views: [in + actions + 1, hidden] the last row the bias, [out, hidden], [out], and with layer norm [hidden] twice.
   at::Tensor map, last_weight, last_bias, gain, shift;
-};
-
-/// A hidden layer's rows. In main memory `z` is normalised in place; by the library it stays the product.
-struct Activated {
-  at::Tensor z, out;                   // [R, hidden], before and after; the same without layer norm
-  at::Tensor mean, inverse_deviation;  // [R], with layer norm only; the mean by the library only
 };
 
 /// One forward pass and what its backward pass needs. Reused from call to call: no allocation while the

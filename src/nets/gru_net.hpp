@@ -21,8 +21,8 @@ struct GruShape {
 /// The parameters of one network. Rows of inputs carry one more column, [.., in + 1], as DenseNet's do; it is not read.
 class GruNet : public Net<GruNet, GruShape> {
  public:
-  /// `name` starts the linear layers' names in files. `by_library`: ATen's operators on the CPU, too.
-  GruNet(GruShape shape, at::Device device, std::string name, bool by_library = false);
+  /// `name` starts the linear layers' names in files.
+  GruNet(GruShape shape, at::Device device, std::string name, const Backend* backend = nullptr);
 
   /// The defaults of torch.nn.Linear and torch.nn.GRUCell: uniform in +-1/sqrt(fan_in), the unit's in +-1/sqrt(hidden).
   /// Depends only on `seed`.
@@ -61,6 +61,12 @@ struct GruPass {
 ///         contiguous. Fills `pass`, its outputs from step `from` on; without `keep` no backward pass can follow.
 void forward(const GruNet& net, const at::Tensor& input, const at::Tensor& state, const at::Tensor& valid,
              GruPass& pass, std::int64_t from = 0, bool keep = true);
+
+/// Of [.., 3 hidden]: the columns of reset and update gate, and those of the candidate. Views.
+inline at::Tensor gate_part(const at::Tensor& gates) { return gates.narrow(1, 0, gates.size(1) / 3 * 2); }
+inline at::Tensor candidate_part(const at::Tensor& gates) {
+  return gates.narrow(1, gates.size(1) / 3 * 2, gates.size(1) / 3);
+}
 
 /// One step of play: `pass.output` is [1, B n, out].
 /// Shapes  observations [B, n, in + 1] on the network's device; memory [B, n, hidden] in main memory, the state, which

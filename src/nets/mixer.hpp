@@ -17,14 +17,16 @@ struct MixerShape {
   std::int64_t embed = 32;  // e
 };
 
+/// The blocks of its parameters: [H1 H2 H3 H4], u, c.
+enum MixerBlock : std::size_t { kHyper, kValueWeight, kValueBias };
+
 /// Hypernetworks make the mixing weights from the state s [B, state]:
 ///   W1 = |s H1| as [n, e]    b1 = s H2    w2 = |s H3|    v = relu(s H4) u + c
 ///   Q_tot = elu(q W1 + b1) . w2 + v
 /// The constant in s is the hypernetworks' bias.
 class Mixer : public Net<Mixer, MixerShape> {
  public:
-  /// `by_library`: ATen's operators on the CPU, too.
-  Mixer(MixerShape shape, at::Device device, bool by_library = false);
+  Mixer(MixerShape shape, at::Device device, const Backend* backend = nullptr);
 
   /// Uniform in +-1/sqrt(inputs), as torch.nn.Linear starts. Depends only on `seed`.
   void init(std::uint64_t seed);

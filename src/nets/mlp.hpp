@@ -34,17 +34,19 @@ struct MlpShape {
 /// each layer has a bias of its own.
 class Mlp : public Net<Mlp, MlpShape> {
  public:
-  /// `name` starts the linear layers' names in files. `by_library`: ATen's operators on the CPU, too. In main memory it
-  /// computes in bfloat16 if that is the product_precision() now.
-  Mlp(const MlpShape& shape, at::Device device, std::string name, bool by_library = false);
+  /// `name` starts the linear layers' names in files. In main memory it computes in bfloat16 if that is the product_precision()
+  /// now.
+  Mlp(const MlpShape& shape, at::Device device, std::string name, const Backend* backend = nullptr);
 
   /// Passes in main memory round the factors of hidden layers' products to bfloat16.
-  [[nodiscard]] bool in_bf16() const { return in_bf16_; }
-  [[nodiscard]] core::Bf16By instructions() const { return instructions_; }
+  [[nodiscard]] bool in_bf16() const { return plan_.in_bf16; }
+  [[nodiscard]] core::Bf16By instructions() const { return plan_.instructions; }
   /// The first layer skips zeros where inputs have many.
-  [[nodiscard]] bool skips_zeros() const { return !in_bf16_ || instructions_ == core::Bf16By::kVectors; }
+  [[nodiscard]] bool skips_zeros() const { return !in_bf16() || instructions() == core::Bf16By::kVectors; }
   /// The inputs of the hidden layers as sums and differences; null if passes use none.
-  [[nodiscard]] const kernels::Halves* halves() const { return halves_.empty() ? nullptr : halves_.data(); }
+  [[nodiscard]] const kernels::Halves* halves() const {
+    return plan_.halves.empty() ? nullptr : plan_.halves.data();
+  }
 
   /// torch.nn.Linear's default: uniform in +-1/sqrt(fan_in); the norms start as 1 and 0. Depends only on `seed`.
   void init(std::uint64_t seed);
@@ -55,9 +57,7 @@ class Mlp : public Net<Mlp, MlpShape> {
 
  private:
   std::string name_;
-  bool in_bf16_;
-  core::Bf16By instructions_;
-  std::vector<kernels::Halves> halves_;
+  MlpPlan plan_;
 };
 
 /// The shape of a network from a file under that name.

@@ -6,18 +6,18 @@
 #include <utility>
 #include <vector>
 
+#include "nets/backend.hpp"
 #include "nets/flat_parameters.hpp"
 
 namespace snake_ddp::nets {
 
 /// Base of the network `Derived`, which has named_views: the names that files have, over any tensor of its layout
-/// (parameters, gradients, moments).
+/// (parameters, gradients, moments). Its passes are computed by `backend`; null: that of the device.
 template <class Derived, class Shape>
 class Net {
  public:
   [[nodiscard]] const Shape& shape() const { return shape_; }
-  /// Whether passes use ATen's operators, as they do on every device but the CPU, or our own, in main memory.
-  [[nodiscard]] bool by_library() const { return by_library_; }
+  [[nodiscard]] const Backend& backend() const { return *backend_; }
   [[nodiscard]] FlatParameters& parameters() { return parameters_; }
   [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
   /// named_views of the parameters. Owner: this network.
@@ -27,14 +27,14 @@ class Net {
 
  private:
   friend Derived;
-  Net(Shape shape, std::vector<Block> blocks, at::Device device, bool by_library)
+  Net(Shape shape, std::vector<Block> blocks, at::Device device, const Backend* backend)
       : shape_(std::move(shape)),
         parameters_(std::move(blocks), device),
-        by_library_(by_library || !device.is_cpu()) {}
+        backend_(backend != nullptr ? backend : &backend_of(device)) {}
 
   Shape shape_;
   FlatParameters parameters_;
-  bool by_library_;
+  const Backend* backend_;
 };
 
 }  // namespace snake_ddp::nets

@@ -91,7 +91,7 @@ struct LoadedDense final : private DenseFromFile, public DensePolicy {
 struct BicnetFromFile : FromFile<BicnetNet> {
   BicnetFromFile(const BicnetShape& shape, const NamedTensors& weights, const std::string& what,
                  at::Device device)
-      : FromFile(BicnetNet(shape, device, false), weights, what) {
+      : FromFile(BicnetNet(shape, device), weights, what) {
     const c10::NoGradGuard no_grad;
     maps.refresh(net, false);
   }

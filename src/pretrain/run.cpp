@@ -138,7 +138,7 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
       stage_((at::set_num_threads(dist::threads(o_.threads, context_)), make_stage(o_, context_.device()))),
       gradients_(stage_->parameters().like()),
       leaves_(nets::leaves_over(stage_->parameters(), gradients_)),
-      adam_(stage_->parameters(), o_.learning_rate, !context_.device().is_cpu()) {
+      adam_(stage_->parameters(), o_.learning_rate) {
   dist::check_settings(settings_of(o_), context_);
   if (context_.is_main()) {
     for (const std::string& folder : {o_.save_dir, o_.cache_dir}) io::make_folders(folder);

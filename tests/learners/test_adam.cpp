@@ -16,7 +16,7 @@ struct Trained {
   learners::Adam adam;
 
   Trained(Way way, at::Device device)
-      : weights({{13, 17}, {29, 0}}, device), target(weights.like()), adam(weights, 1e-2, false) {
+      : weights({{13, 17}, {29, 0}}, device), target(weights.like()), adam(weights, 1e-2) {
     adam.way = way;
     const at::Tensor start = at::arange(weights.flat().numel(), at::kFloat).sin_();
     weights.flat().copy_(start);

@@ -72,7 +72,7 @@ TEST_CASE("twenty updates equal BiCNet written with automatic differentiation", 
       options.features = 12;
       options.hidden_size = 20;
       options.output_activation = activation;
-      options.library_products = by_library;
+      options.backend = by_library ? &nets::aten_backend() : nullptr;
       check_bicnet(options);
     }
   }

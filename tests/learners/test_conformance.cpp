@@ -202,7 +202,7 @@ TEST_CASE("ranks call the same averages in the same order, whatever their batche
   for (const auto& entry : learners::registry()) {
     CAPTURE(entry.name);
     learners::LearnerOptions options = small(entry.name);
-    options.library_products = true;  // operators, as on a GPU
+    options.backend = &nets::aten_backend();  // operators, as on a GPU
     const auto ranks = {entry.make(options), entry.make(options), entry.make(options), entry.make(options)};
     for (std::uint64_t u = 0; u < 4; ++u) {
       std::vector<std::vector<std::string>> courses;

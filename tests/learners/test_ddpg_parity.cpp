@@ -79,7 +79,7 @@ TEST_CASE("twenty updates equal DDPG written with automatic differentiation", "[
           options.output_activation = activation;
           options.layer_norm = layer_norm;
           options.expected_value = expected_value;
-          options.library_products = by_library;
+          options.backend = by_library ? &nets::aten_backend() : nullptr;
           check_ddpg(options);
         }
       }

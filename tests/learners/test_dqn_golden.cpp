@@ -21,7 +21,7 @@ TEST_CASE("five updates of DQN, VDN and QMIX equal those of a plain implementati
   const std::string algo = GENERATE("dqn", "vdn", "qmix");
   const auto recording = io::load_state_dict(test_data(algo + "_updates.pth"));
   learners::LearnerOptions options = recorded::dqn_options(algo);
-  options.library_products = GENERATE(false, true);
+  options.backend = GENERATE(&nets::host_backend(), &nets::aten_backend());
   const auto learner = learners::make_learner(options);
   const nets::NamedTensors state = learner->state();
   nets::copy_state(part(recording, "net0."), part(state, "net."), "net0");

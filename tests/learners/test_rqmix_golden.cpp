@@ -25,7 +25,7 @@ TEST_CASE("five updates of recurrent QMIX equal those of a plain implementation"
   options.burn_in = 2;
   options.c_lr = 4e-4;
   options.max_grad_norm = 0.5;
-  options.library_products = GENERATE(false, true);
+  options.backend = GENERATE(&nets::host_backend(), &nets::aten_backend());
   const auto learner = learners::make_learner(options);
   const nets::NamedTensors state = learner->state();
   nets::copy_state(part(recording, "net0."), part(state, "net."), "net0");

@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "nets/lstm_cell.hpp"
+#include "nets/backend.hpp"
 #include "nets/policy.hpp"
 #include "snake_ddp/core/error.hpp"
 
@@ -53,7 +53,7 @@ TEST_CASE("BiCNet's passes equal automatic differentiation through ATen's LSTM",
       for (const bool by_library : {false, true}) {
         CAPTURE(static_cast<int>(head), boards, by_library);
         const nets::BicnetShape shape{11, 52, 4, head, nets::BicnetRole::kActor};
-        nets::BicnetNet net(shape, at::kCPU, by_library);
+        nets::BicnetNet net(shape, at::kCPU, by_library ? &nets::aten_backend() : nullptr);
         net.init(3);
         const at::Tensor features = at::randn({boards, 3, shape.in}) * 3;
         const at::Tensor d_output = at::randn({boards, 3, shape.out});
@@ -91,7 +91,7 @@ TEST_CASE("BiCNet's passes equal automatic differentiation through ATen's LSTM",
 TEST_CASE("BiCNet's bits do not depend on the number of threads", "[unit]") {
   at::manual_seed(8);
   const nets::BicnetShape shape{11, 64, 4, nets::Head::kSoftmax, nets::BicnetRole::kActor};
-  nets::BicnetNet net(shape, at::kCPU, false);
+  nets::BicnetNet net(shape, at::kCPU);
   net.init(3);
   const at::Tensor input = at::randn({3, 150, 12}), d_output = at::randn({3, 150, 4});
   const int threads_before = at::get_num_threads();
@@ -115,7 +115,7 @@ TEST_CASE("BiCNet's bits do not depend on the number of threads", "[unit]") {
 }
 
 TEST_CASE("each snake's output sees the whole team", "[unit]") {
-  nets::BicnetNet net({5, 16, 4, nets::Head::kIdentity, nets::BicnetRole::kActor}, at::kCPU, false);
+  nets::BicnetNet net({5, 16, 4, nets::Head::kIdentity, nets::BicnetRole::kActor}, at::kCPU);
   net.init(1);
   nets::BicnetMaps maps;
   maps.refresh(net, false);
@@ -151,16 +151,16 @@ TEST_CASE("an LSTM cell equals ATen's operators, forward and backward", "[parity
         plain.c = ours.c.clone();
         plain.tanh_c = ours.tanh_c.clone();
         const at::Tensor h = rows_apart(boards, width), plain_h = at::empty({boards, width});
-        nets::cell_forward(ours, h);
-        nets::plain_cell_forward(plain, plain_h);
+        nets::host_backend().lstm_step(ours, h);
+        nets::aten_backend().lstm_step(plain, plain_h);
         CHECK(difference(h, plain_h) < 1e-6);
         CHECK(difference(ours.c, plain.c) < 1e-6);
         CHECK(difference(ours.gates, plain.gates) < 1e-6);
 
         const at::Tensor d_h = rows_apart(boards, width);
         const at::Tensor d_c = rows_apart(boards, width), plain_d_c = d_c.clone();
-        nets::cell_backward(ours, d_h, d_c, last);
-        nets::plain_cell_backward(plain, d_h, plain_d_c, last);
+        nets::host_backend().lstm_step_back(ours, d_h, d_c, last);
+        nets::aten_backend().lstm_step_back(plain, d_h, plain_d_c, last);
         CHECK(difference(ours.gates, plain.gates) < 1e-5);
         CHECK(difference(d_c, plain_d_c) < 1e-5);
       }
@@ -173,17 +173,17 @@ TEST_CASE("a cell saturates at any gate and propagates NaN", "[unit]") {
   const nets::CellStep step{at::tensor({large, -large, large, large}).view({1, 4}), at::zeros({1, 1}),
                             at::zeros({1, 1}), at::ones({1, 1})};
   const at::Tensor h = at::zeros({1, 1});
-  nets::cell_forward(step, h);
+  nets::host_backend().lstm_step(step, h);
   CHECK(at::allclose(step.gates, at::tensor({1.0F, 0.0F, 1.0F, 1.0F}).view({1, 4})));
   CHECK(h.item<float>() == Approx(std::tanh(1.0F)));
   step.gates.fill_(nan);
-  nets::cell_forward(step, h);
+  nets::host_backend().lstm_step(step, h);
   CHECK(std::isnan(h.item<float>()));
 }
 
 TEST_CASE("BiCNet's initial weights are a function of the seed, within torch's bounds", "[unit]") {
   const nets::BicnetShape shape{34, 64, 1, nets::Head::kIdentity, nets::BicnetRole::kCritic};
-  nets::BicnetNet a(shape, at::kCPU, false), b(shape, at::kCPU, false), c(shape, at::kCPU, false);
+  nets::BicnetNet a(shape, at::kCPU), b(shape, at::kCPU), c(shape, at::kCPU);
   a.init(5);
   b.init(5);
   c.init(6);
@@ -202,7 +202,7 @@ TEST_CASE("BiCNet's initial weights are a function of the seed, within torch's b
 
 TEST_CASE("an actor's file with an LSTM is played as BiCNet, a wrong one is refused", "[unit]") {
   at::manual_seed(2);
-  nets::BicnetNet net({26, 8, 4, nets::Head::kSoftmax, nets::BicnetRole::kActor}, at::kCPU, false);
+  nets::BicnetNet net({26, 8, 4, nets::Head::kSoftmax, nets::BicnetRole::kActor}, at::kCPU);
   net.init(1);
   const at::Tensor features = at::randn({5, 3, 26});
   for (const nets::Head head : {nets::Head::kSoftmax, nets::Head::kTanh}) {
@@ -217,6 +217,6 @@ TEST_CASE("an actor's file with an LSTM is played as BiCNet, a wrong one is refu
   }
   CHECK_THROWS_WITH(nets::make_policy(one_way, nets::Head::kSoftmax, "b.pth"),
                     Catch::Contains("b.pth has no tensor \"comm_net.lstm.weight_ih_l0_reverse\""));
-  nets::BicnetNet critic({30, 8, 1, nets::Head::kIdentity, nets::BicnetRole::kCritic}, at::kCPU, false);
+  nets::BicnetNet critic({30, 8, 1, nets::Head::kIdentity, nets::BicnetRole::kCritic}, at::kCPU);
   CHECK_THROWS_AS(nets::make_policy(critic.named(), nets::Head::kSoftmax, "c.pth"), core::FileError);
 }

@@ -38,7 +38,7 @@ TEST_CASE("forward and backward equal automatic differentiation through the plai
   for (const std::int64_t rows : {1, 3, 65}) {
     CAPTURE(by_library, static_cast<int>(head), layer_norm, actions, hidden, zeros, rows);
     const nets::DenseShape shape{11, hidden, 4, head, layer_norm, actions};
-    nets::DenseNet net(shape, at::kCPU, by_library);
+    nets::DenseNet net(shape, at::kCPU, by_library ? &nets::aten_backend() : nullptr);
     net.init(3);
     if (layer_norm) {
       find(net.named(), "post_norm.weight").uniform_(0.5, 1.5);
@@ -87,7 +87,7 @@ TEST_CASE("the values of all moves are those of one-hot actions", "[parity]") {
   at::manual_seed(8);
   const bool by_library = GENERATE(false, true), layer_norm = GENERATE(false, true);
   const nets::DenseShape shape{11, 24, 1, nets::Head::kIdentity, layer_norm, 4};
-  nets::DenseNet net(shape, at::kCPU, by_library);
+  nets::DenseNet net(shape, at::kCPU, by_library ? &nets::aten_backend() : nullptr);
   net.init(3);
   nets::Folded folded(net);
   folded.refresh(net);

@@ -21,7 +21,7 @@ TEST_CASE("a recurrent network's passes equal automatic differentiation through 
   const auto [rows, in, hidden] = GENERATE(std::tuple{9, 11, 8}, std::tuple{1, 5, 3}, std::tuple{70, 61, 48});
   const std::int64_t steps = 6, first = GENERATE(0, 2), last = 4;
   CAPTURE(by_library, from_nothing, rows, hidden, first);
-  nets::GruNet net({in, hidden, 4}, at::kCPU, "q_net", by_library);
+  nets::GruNet net({in, hidden, 4}, at::kCPU, "q_net", by_library ? &nets::aten_backend() : nullptr);
   net.init(7);
   std::vector<at::Tensor> p;
   for (const auto& [name, tensor] : net.named()) p.push_back(tensor.clone().set_requires_grad(true));

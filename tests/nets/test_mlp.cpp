@@ -35,7 +35,7 @@ TEST_CASE("an Mlp's passes equal automatic differentiation", "[parity]") {
     for (const auto& [rows, in, hidden] :
          {std::tuple{70, 277, 256}, std::tuple{1, 5, 3}, std::tuple{33, 30, 24}, std::tuple{600, 30, 32}}) {
       CAPTURE(norm, by_library, rows, in, hidden);
-      nets::Mlp net({in, hidden, 4, norm}, at::kCPU, "q_net", by_library);
+      nets::Mlp net({in, hidden, 4, norm}, at::kCPU, "q_net", by_library ? &nets::aten_backend() : nullptr);
       net.init(7);
       net.parameters().flat().add_(at::rand_like(net.parameters().flat()) * 0.02);  // norms away from 1 and 0
       std::vector<at::Tensor> p;

@@ -85,7 +85,7 @@ TEST_CASE("a symmetric network's passes take half of the products, and return th
       nets::Mlp plain = random_net(norm, hidden);
       nets::NetMirror(plain, {kInputs, kOutputs}).make_symmetric(plain.parameters().flat());
       nets::Mlp halved({5, hidden, 4, norm, kInputs}, at::kCPU, "q_net"),
-          library({5, hidden, 4, norm, kInputs}, at::kCPU, "q_net", /*by_library=*/true);
+          library({5, hidden, 4, norm, kInputs}, at::kCPU, "q_net", &nets::aten_backend());
       REQUIRE(halved.halves() != nullptr);
       REQUIRE(library.halves() == nullptr);
       std::vector<at::Tensor> gradients;

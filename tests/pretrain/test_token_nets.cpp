@@ -127,7 +127,7 @@ TEST_CASE("a tokenizer fits a few graphs, and each of its blocks gets a gradient
   Net net(tokenizer_blocks(kTokenizer), 5);
   const Weights leaves = leaves_over(net.parameters, net.gradients);
   const at::Tensor graphs = graphs_in_a_row(9);
-  sd::learners::Adam adam(net.parameters, 0.01, false);
+  sd::learners::Adam adam(net.parameters, 0.01);
   double first = 0, last = 0;
   for (int k = 0; k < 200; ++k) {
     net.gradients.flat().zero_();
@@ -173,7 +173,7 @@ TEST_CASE("a mask predictor fits one batch, and each of its blocks gets a gradie
   const at::Tensor tokens = at::randint(5, {16, 3, 2}, generator, at::kLong);
   at::Tensor unseen = at::zeros({16, 3});
   unseen.select(1, 0).fill_(1);
-  sd::learners::Adam adam(net.parameters, 0.01, false);
+  sd::learners::Adam adam(net.parameters, 0.01);
   double last = 0;
   for (int k = 0; k < 300; ++k) {
     net.gradients.flat().zero_();

@@ -94,7 +94,7 @@ Outcome played(const Case& c, const train::MakeDeviceGraph& record) {
   at::set_num_threads(1);
   const Products products(plan.precision);
   learners::LearnerOptions options = train::learner_options(plan, at::kCPU);
-  options.library_products = true;
+  options.backend = &nets::aten_backend();
   const auto learner = learners::make_learner(options);
   const train::League league(train::league_options(plan));
   const train::FileTeams files(plan);

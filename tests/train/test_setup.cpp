@@ -49,7 +49,7 @@ void put_learner(Places& out, learners::LearnerOptions options) {
   for (const io::Field& field : options.all_fields()) put(field.name, io::value_text(field));
   put("algo", options.algo);
   put("features", options.features);
-  put("library_products", options.library_products);
+  put("backend", options.backend != nullptr);
   put("seed", options.seed);
   put("device", options.device.str());
 }
