@@ -1,6 +1,7 @@
 #include "snake_ddp/kernels/halves.hpp"
 
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "snake_ddp/core/check.hpp"

@@ -1,6 +1,7 @@
 #include "snake_ddp/play/deaths.hpp"
 
 #include <algorithm>
+#include <string>
 
 #include "snake_ddp/core/check.hpp"
 #include "snake_ddp/game/moves.hpp"

@@ -1,5 +1,7 @@
 #include "snake_ddp/play/elo.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,7 @@
 #include "snake_ddp/play/evaluator.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 

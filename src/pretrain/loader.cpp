@@ -1,5 +1,7 @@
 #include "pretrain/loader.hpp"
 
+#include <fmt/format.h>
+
 #include <ATen/ATen.h>
 
 #include <algorithm>

@@ -8,8 +8,8 @@
 
 #include "dist/context.hpp"
 #include "io/run_folder.hpp"
+#include "train/origin.hpp"
 #include "train/plan.hpp"
-#include "train/resume.hpp"
 #include "weights.hpp"
 
 namespace snake_ddp::learners {
