@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "snake_ddp/game/position.hpp"
@@ -22,6 +23,9 @@ inline constexpr int kUnknown = -1;
 
 /// A snake without cells could not respawn. Directions are kUnknown for snakes that died in a log's last step.
 using RecordedBoard = game::Layout;
+
+/// Of logs: the game's name, and the key of a recording's hash.
+inline constexpr std::string_view kGame = "snakes_3v3", kRecording = "recording";
 
 struct RecordedStep {
   PerSnake actions{};  // as chosen; all kUnknown if a log lacks joint_action

@@ -373,7 +373,7 @@ struct SeeView {
         if (d < 0) {
           game::view::write_one(s.board.state, s.around, seen.team, snake, up, row);
         } else {
-          game::view::write_outlook(
+          game::view::write_move_features(
               game::move_features_of(s.board, snake, d),
               (game::open_moves(s.board.state, snake) >> d & 1U) != 0,
               row + game::view::kFeatures + game::move_of(up, d) * game::view::kMoveFeatures);

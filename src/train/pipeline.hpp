@@ -9,9 +9,6 @@
 #include <vector>
 
 #ifdef SD_HAVE_CUDA
-#endif
-
-#ifdef SD_HAVE_CUDA
 #include <ATen/cuda/CUDAEvent.h>
 #endif
 

@@ -76,3 +76,14 @@ def test_the_check_sees_planted_faults(tmp_path):
 def test_the_architecture_has_the_same_rooms_in_the_same_order():
     page = (SOURCE / "docs/architecture.md").read_text()
     assert re.findall(r"^\| `(\w+)` \|", page, re.M) == [*rooms_of(SOURCE), "python"]
+
+
+def test_the_table_of_questions_names_files_and_functions_that_are_there():
+    page = (SOURCE / "docs/architecture.md").read_text()
+    rows = re.findall(r"^\| .*\? \|.*$", page, re.M)
+    assert len(rows) >= 8
+    files = {name: next(path for folder in ("src", "include/snake_ddp") if (path := SOURCE / folder / name).exists())
+             for name in re.findall(r"`(\w+/\w+\.\w+)`", "\n".join(rows))}
+    for names, file in re.findall(r"((?:`[\w:]+`(?:, | and )?)+) in `(\w+/\w+\.\w+)`", "\n".join(rows)):
+        for name in re.findall(r"`([\w:]+)`", names):
+            assert name in files[file].read_text() or f"class {name.split('::')[-1]}" in files[file].read_text(), (name, file)

@@ -24,7 +24,7 @@ inline constexpr int kBody = 0, kAge = kBody + kWindow, kBean = kAge + kWindow, 
                      kFoes = kMates + 3 * (game::kTeamSize - 1), kHeading = kFoes + 3 * game::kTeamSize,
                      kOwn = kHeading + 4, kFeatures = kOwn + 3;
 
-/// Then these for each move (`write_outlook`): the greatest value of each; the least is 0.
+/// Then these for each move (`write_move_features`): the greatest value of each; the least is 0.
 inline constexpr float kMostMoveFeatures[] = {1.0F,
                                               static_cast<float>(game::kCells) * 0.01F,
                                               static_cast<float>(game::kCells) * 0.02F,
@@ -260,7 +260,7 @@ SD_HD_APART inline void write_one(const game::State& state, const Surroundings& 
 }
 
 /// Where a move leads; `open`: whether the mask allows it.
-SD_HD inline void write_outlook(const game::MoveFeatures& o, bool open, float* out) {
+SD_HD inline void write_move_features(const game::MoveFeatures& o, bool open, float* out) {
   const auto nearness = [](int distance) {
     return static_cast<float>(game::kHorizon + 1 - distance) / static_cast<float>(game::kHorizon + 1);
   };
@@ -275,13 +275,13 @@ SD_HD inline void write_outlook(const game::MoveFeatures& o, bool open, float* o
 }
 
 /// Where each of the four moves of a snake leads, with `up` up.
-SD_HD_APART inline void write_outlooks(const game::State& state, const game::Reach& reach, int snake, int up,
-                                       float* out) {
+SD_HD_APART inline void write_move_featuress(const game::State& state, const game::Reach& reach, int snake,
+                                             int up, float* out) {
   game::MoveFeatures move_features[4];
   game::look_ahead(state, reach, snake, move_features);
   const unsigned open = open_moves(state, snake);
   for (int d = 0; d < 4; ++d)
-    write_outlook(move_features[d], (open >> d & 1U) != 0, out + move_of(up, d) * kMoveFeatures);
+    write_move_features(move_features[d], (open >> d & 1U) != 0, out + move_of(up, d) * kMoveFeatures);
 }
 
 /// The features of snakes `first` to `last` - 1, each as its own team sees them, rows `stride` floats apart.
@@ -294,7 +294,7 @@ SD_HD_APART inline void write_snakes(ObsKind kind, const game::State& state, int
   if (!has_move_features(kind)) return;
   const game::Reach reach = game::reach_of(state, segments);
   SD_ROLLED for (int i = first; i < last; ++i)
-      write_outlooks(state, reach, i, up_of(kind, state, i), out + (i - first) * stride + kFeatures);
+      write_move_featuress(state, reach, i, up_of(kind, state, i), out + (i - first) * stride + kFeatures);
 }
 
 /// The features of the team's three snakes.
