@@ -11,24 +11,28 @@ package=${SNAKE_DDP_WHEEL:+$(realpath "$SNAKE_DDP_WHEEL")}
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . launch/setup.sh
 
-sd_lock
-[ -n "$build" ] || sd_install_packages test
-sd_environment test
-if [ -z "$build" ]; then
-  SNAKE_DDP_MARCH=x86-64-v3 sd_build bundle snake_ddp
-  build=$PWD/build/bundle
-fi
-[ -x "$build/src/app/snake_ddp" ] || give_up "there is no program in $build: build it with ./test.sh release"
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
-# Done quietly, or its output and the end.
+# Quietly; if it fails, with its output.
 step() { "$@" >"$stage/log" 2>&1 || { cat "$stage/log" >&2; give_up "this failed: $*"; }; }
-if [ -z "$package" ]; then
-  say "building the package"
-  step "$SD_PYTHON" -m pip wheel --no-build-isolation --no-deps --no-index -w "$stage/package" .
-  package=$(echo "$stage"/package/*.whl)
+
+SD_PYTHON=python3
+if [ -z "$build" ] || [ -z "$package" ]; then
+  sd_lock
+  sd_install_packages test
+  sd_environment test
+  if [ -z "$build" ]; then
+    SNAKE_DDP_MARCH=x86-64-v3 sd_build bundle snake_ddp
+    build=$PWD/build/bundle
+  fi
+  if [ -z "$package" ]; then
+    say "building the package"
+    step "$SD_PYTHON" -m pip wheel --no-build-isolation --no-deps --no-index -w "$stage/package" .
+    package=$(echo "$stage"/package/*.whl)
+  fi
+  sd_unlock
 fi
-sd_unlock
+[ -x "$build/src/app/snake_ddp" ] || give_up "there is no program in $build: build it with ./test.sh release"
 
 step "$SD_PYTHON" -m wheel unpack -d "$stage/unpacked" "$package"
 root=$(echo "$stage"/unpacked/snake_ddp-*)

@@ -1,4 +1,4 @@
-"""The game snakes 3v3: many boards at C++ speed, its scripted opponents and trained teams."""
+"""The game snakes 3v3: many boards at C++ speed, its scripted opponents and trained teams, and their training."""
 
 import importlib.metadata
 
@@ -8,8 +8,9 @@ from . import envs
 from ._core import Error, bounds, obs_size, opponents
 from .boards import Boards
 from .state import STATE
-from .notebook import Replay, replay
+from .notebook import Page, Replay, replay
 from .teams import Match, Team, evaluate, turned_moves
+from .training import Run, RunError, SettingsError, train
 from .weights import read_weights
 
 __version__ = importlib.metadata.version("snake_ddp")
@@ -24,7 +25,11 @@ __all__ = [
     "Boards",
     "Error",
     "Match",
+    "Page",
     "Replay",
+    "Run",
+    "RunError",
+    "SettingsError",
     "Team",
     "__version__",
     "bounds",
@@ -34,5 +39,6 @@ __all__ = [
     "opponents",
     "read_weights",
     "replay",
+    "train",
     "turned_moves",
 ]

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from snake_ddp._core import mirror
 from snake_ddp.actor_record import FORMAT, OBS_OF_SIZE, REWARDS, actor_record, check_record
 from snake_ddp.arguments import counted, whole
+from snake_ddp.program import MODELS, path_of
 from snake_ddp.state import MOVES, TEAM
 from snake_ddp.weights import add_record, check_finite, check_fit, matrix, read_file
 
@@ -198,7 +199,8 @@ PLAYERS = (Actor, BiCNetActor, QNetwork, RecurrentQNetwork)
 
 
 def load(path: str | os.PathLike[str], head: str | None = None, obs: str | None = None) -> Network:
-    """The network in a file: an actor, a Q-network, a critic or a mixing network of any learner.
+    """The network in a file: an actor, a Q-network, a critic or a mixing network of any learner. Of the models in the wheel with the trainer
+    the name suffices, such as "champion".
 
     `head` is an actor's last layer, "softmax" or "tanh"; `obs` the observation, of which "view" and "ahead" have one size. Without them
     the file's record decides, otherwise the settings of its run, in its folder or the one above. A network that was trained with `--tokens` reads tokens after the features of `obs`:
@@ -208,9 +210,10 @@ def load(path: str | os.PathLike[str], head: str | None = None, obs: str | None 
     Throws   OSError if the file cannot be read, ValueError if it is another kind of file, has numbers that are not finite, or its record
              contradicts its weights, and if nothing says what an actor's last layer is.
     """
+    path = path_of(MODELS, os.fspath(path))
     file = read_file(path)
-    network = like(file.tensors, head or "softmax", os.fspath(path))
-    check_fit(file.tensors, {name: tuple(value.shape) for name, value in network.state_dict().items()}, os.fspath(path))
+    network = like(file.tensors, head or "softmax", path)
+    check_fit(file.tensors, {name: tuple(value.shape) for name, value in network.state_dict().items()}, path)
     weights = {name: torch.tensor(array) for name, array in file.tensors.items()}
     network.load_state_dict(weights)
     if head is not None and not isinstance(network, (Actor, BiCNetActor)):
@@ -218,7 +221,7 @@ def load(path: str | os.PathLike[str], head: str | None = None, obs: str | None 
     if isinstance(network, PLAYERS):
         is_actor = isinstance(network, (Actor, BiCNetActor))
         record = actor_record(
-            file, os.fspath(path), is_q_net=not is_actor, features=network.features, hidden=hidden_of(weights), head=head or "",
+            file, path, is_q_net=not is_actor, features=network.features, hidden=hidden_of(weights), head=head or "",
             obs=obs or "", any_features=True, type_this='networks.load("{path}", {key}="{word}")',
         )  # fmt: skip
         network.record, network.obs = record.values, record.obs

@@ -1,4 +1,4 @@
-"""The program's replay page, in a notebook."""
+"""The program's pages, in a notebook."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def integer(number: str) -> int | float:
 DECODER = json.JSONDecoder(parse_constant=refuse, parse_float=finite, parse_int=integer, object_pairs_hook=unique)
 
 
-class Replay:
-    """A recorded game. A notebook shows it as a page with a slider and buttons; `page` is that page, one HTML file."""
+class Page:
+    """A page of the program, which a notebook shows; `page` is its text, one HTML file."""
 
     def __init__(self, page: str) -> None:
         self.page = page
@@ -59,6 +59,10 @@ class Replay:
     def save(self, path: str | os.PathLike[str]) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.page)
+
+
+class Replay(Page):
+    """A recorded game: a page with a slider and buttons."""
 
 
 def replay(log: str | os.PathLike[str] | dict[str, Any] | list[Any], game: int | None = None) -> Replay:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _core
 from .actor_record import AHEAD, HEADS, REWARDS, VIEW, actor_record
 from .arguments import MOST_GAMES, real, seed_of, whole
+from .program import MODELS, path_of
 from .state import MOVES, STATE
 from .weights import check_fit, matrix, read_file
 
@@ -42,7 +43,8 @@ def turned_moves(observations: NDArray[numpy.float32], obs: str) -> NDArray[nump
 class Team:
     """A team: a script, or a trained network.
 
-    `spec` is as on the command line: "random", a name of `snake_ddp.opponents()`, the path of a weights file (.pth), or for a
+    `spec` is as on the command line: "random", a name of `snake_ddp.opponents()`, the path of a weights file (.pth) or the name of a model
+    in the wheel with the trainer, such as "champion", or for a
     Q-network PATH:look4, PATH:puct400 or PATH:puct@5ms with a search. PATH:softmax, PATH:tanh, PATH:view or PATH:ahead, before these, say
     of a file without a record what nothing beside it says. A Q-network makes the best move that is not certain death. An
     actor's moves are sampled, with PATH:argmax it makes the most probable one; `mask_fatal` keeps it from certain death, too.
@@ -64,7 +66,8 @@ class Team:
         if name in _core.opponents():
             self._made: tuple[str, dict[str, Any]] = ("scripted", {"name": name})
         else:
-            self._made = _network(self.spec, _split(self.spec), mask_fatal)
+            path = path_of(MODELS, self.spec)
+            self._made = _network(path, _split(path), mask_fatal)
             self.obs = self._made[1]["obs"]
         self._team = _made_team(self._made)
 

@@ -44,6 +44,11 @@ mine: npt.NDArray[np.float32] = agents.reset(seed=1)[0]["a_0"]
 
 network: networks.Network = networks.load("models/champion.pth")
 page: str = snake_ddp.replay("game.json").page
+
+run: snake_ddp.Run = snake_ddp.train(config="champion", world_size=2, gamma=0.9, obs="view", on_metrics=lambda report: print(report["step"]))
+losses: npt.NDArray[np.float64] = run.metrics()["loss/critic"]
+trained: networks.Network = run.actor()
+won: float = run.evaluate("territory").win_rate
 '''
 
 WRONG = {  # a line, and the words of mypy's error
@@ -57,6 +62,10 @@ WRONG = {  # a line, and the words of mypy's error
     'networks.load("a.pth", head=1)': "int",
     "length: str = match.games": "int",
     "snake_ddp.replay(7)": "int",
+    "snake_ddp.train(gamm=0.9)": "gamm",
+    'snake_ddp.train(gamma="0.9")': "float",
+    'snake_ddp.train(obs="31")': "Literal",
+    "code: int = run.code": "int | None",
 }
 
 
