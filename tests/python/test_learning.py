@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 import snake_ddp
-from processes import SOURCE, call, only_json
+from processes import SOURCE, STARTER, call, only_json
 
 torch.set_num_threads(1)
 
@@ -96,3 +96,41 @@ def test_the_page_s_programs_run(tmp_path, monkeypatch):
     for program in programs:
         exec(program.replace("200_000", "1_000").replace("n_steps=64", "n_steps=8"), {})
     assert (tmp_path / "actor.pth").exists()
+
+
+def test_pqn_learns_and_the_program_plays_what_it_learned(tmp_path):
+    pqn = example("pqn")
+    # By hand: the second game of the row ends at the first step.
+    returns = pqn.returns_of(
+        torch.tensor([[[1.0]], [[2.0]], [[4.0]]]).expand(3, 2, 3).contiguous(), torch.tensor([[[0.0], [1.0]], [[0.0], [0.0]], [[0.0], [0.0]]]),
+        torch.tensor([[[9.0]], [[3.0]], [[5.0]]]).expand(3, 2, 3), torch.full((2, 3), 6.0), gamma=0.5, td_lambda=0.25,
+    )  # fmt: skip
+    last = 4 + 0.5 * 6
+    middle = 2 + 0.5 * (0.75 * 5 + 0.25 * last)
+    assert np.allclose(returns[:, 0, 0], [1 + 0.5 * (0.75 * 3 + 0.25 * middle), middle, last]) and np.allclose(returns[:, 1, 0], [1, middle, last])
+    settings = pqn.Settings(total_steps=12_000, opponent="level0", eval_opponent="level0", eval_games=50, eval_steps=6_000, hidden_size=64, c_lr=2e-3)
+    network, curve = pqn.train(settings, report=quiet)
+    assert [steps for steps, _ in curve] == [6144, 12_288] and curve[-1][1] > 0.9
+    snake_ddp.networks.save(network, tmp_path / "network.pth")
+    played = only_json(call("eval", "--team_a", tmp_path / "network.pth", "--team_b", "level0", "--games", "50", "--json").stdout)
+    assert played["win_rate"] > 0.9
+    assert pqn.train(pqn.Settings(total_steps=1, value="snake", eval_games=2, hidden_size=8), report=quiet)[1][0][0] == 2048
+
+
+SHORT = {"total_steps": 1024, "num_envs": 8, "batch_size": 16, "hidden_size": 16, "eval_interval": 2, "eval_games": 6, "threads": 1,
+         "check_consistency": 0}  # fmt: skip
+
+
+def test_optuna_searches_with_runs_of_the_program(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SNAKE_DDP_PROGRAM", STARTER)
+    tune = example("tune")
+    study = tune.search(4, sampler=tune.optuna.samplers.TPESampler(seed=1, n_startup_trials=2), **SHORT)
+    done = [trial for trial in study.trials if trial.state.name == "COMPLETE"]
+    assert len(study.trials) == 4 and len(done) >= 3 and len({trial.params["c_lr"] for trial in study.trials}) == 4
+    for trial in done:
+        run = snake_ddp.Run(trial.user_attrs["folder"])
+        assert {name: run.settings()[name] for name in trial.params} == trial.params and trial.intermediate_values
+    pruned = tune.search(1, pruner=tune.optuna.pruners.ThresholdPruner(lower=2), **SHORT | {"total_steps": 10**9})
+    assert pruned.trials[0].state.name == "PRUNED"
+    assert len(list(tmp_path.glob("runs/*/*/checkpoints/resumable"))) == 1, "the pruned run"

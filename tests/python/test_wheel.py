@@ -53,7 +53,7 @@ def environment(**variables):
 @pytest.fixture
 def command(place, tmp_path):
     def run(*arguments, python=(), **variables):
-        line = [place / "bin/python", *python] if python else [place / "bin/snake_ddp"]
+        line = [place / "bin/python", *python] if python else [place / "bin/snake_ddp"]  # python=("-c",): the first argument is code
         return subprocess.run([*line, *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE_S, cwd=tmp_path,
                               env=environment(**variables), stdin=subprocess.DEVNULL)  # fmt: skip
 
@@ -204,3 +204,30 @@ def test_it_starts_at_once(command, place):
     text = (place / "bin/snake_ddp").read_text().replace("program.main()", "print(json.dumps([*sys.modules]))").replace("import sys", "import json, sys")
     loaded = json.loads(command(text.split("\n", 1)[1], python=("-c",)).stdout)
     assert not {"numpy", "torch", "gymnasium", "snake_ddp"} & set(loaded)
+
+
+IN_THE_ENVIRONMENT = """
+import sys, nbclient, nbformat
+notebook = nbformat.read(sys.argv[1], as_version=4)
+try:
+    nbclient.NotebookClient(notebook, timeout=120).execute()
+finally:
+    nbformat.write(notebook, "executed.ipynb")
+"""
+
+
+def test_the_notebook_runs(command, tmp_path):
+    notebook = json.loads((ROOT / "examples/quickstart.ipynb").read_text())
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert not any(cell["outputs"] or cell["execution_count"] for cell in code), "it is kept without its outputs"
+    (minutes,) = [cell for cell in code if cell["source"] == ["minutes = 1"]]
+    minutes["source"] = ["minutes = 0.03"]
+    (tmp_path / "quickstart.ipynb").write_text(json.dumps(notebook))
+    places = {name: str(tmp_path / name) for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR", "HOME")}
+    done = command(IN_THE_ENVIRONMENT, "quickstart.ipynb", python=("-c",), **places)
+    assert done.returncode == 0, done.stderr[-3000:]
+    shown = [json.dumps(cell["outputs"]) for cell in json.loads((tmp_path / "executed.ipynb").read_text())["cells"] if cell["cell_type"] == "code"]
+    training, report, game, export = (shown[next(k for k, cell in enumerate(code) if word in "".join(cell["source"]))]
+                                      for word in ('config="champion"', "run.report()", "snake_ddp.replay", "export"))  # fmt: skip
+    assert "100%" in training and "Run(" in training and "<iframe" in report and "<iframe" in game and "Wrote" in export
+    assert (tmp_path / "team/submission.py").exists()
