@@ -15,7 +15,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy
 from numpy.typing import NDArray
@@ -57,10 +57,14 @@ class Run:
     """
 
     folder: pathlib.Path
+    _process: subprocess.Popen[bytes] | None
+    _errors: BinaryIO
+    _begun: float
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = pathlib.Path(folder).resolve()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = None
+        self._begun = 0.0
         if not (self.folder / "config.json").is_file():
             raise FileNotFoundError(f"{self.folder}: not the folder of a run; it has no config.json")
 
@@ -103,7 +107,8 @@ class Run:
         return self
 
     def stop(self) -> Run:
-        """Stops the run with a checkpoint, as a signal does; `train(resume=run.folder)` continues it.
+        """Stops the run with a checkpoint, as a signal does; `train(resume=run.folder)` continues it. Nothing for one that has ended, or
+        that was not started from here.
 
         Throws  RunError if it died before or meanwhile.
         """
@@ -161,7 +166,7 @@ class Run:
         return f"Run({str(self.folder)!r})"
 
     @classmethod
-    def _of(cls, process: subprocess.Popen[bytes], output: int, errors: int, begun: float, resumed: object) -> Run:
+    def _of(cls, process: subprocess.Popen[bytes], output: BinaryIO, errors: BinaryIO, begun: float, resumed: object) -> Run:
         """When the program has made the run's folder.
 
         Throws  RunError if it ended without one.
@@ -209,9 +214,6 @@ class Run:
         if self.code not in (None, 0, _RESUMABLE):
             raise _error(_text(self._errors), self._process.returncode if self._process else 0)
 
-    _begun = 0.0
-    _errors = -1
-
 
 def train(
     *,
@@ -233,11 +235,14 @@ def train(
     if world_size != 1:
         settings |= {"ddp": True, "world_size": world_size}
     line = [f"--{name}={_word(value)}" for name, value in settings.items() if value is not None]
-    # Not pipes: the run goes on if nobody reads them.
-    output, errors = os.memfd_create("output"), os.memfd_create("errors")
-    begun = time.time()
+    output, errors, begun = _memory(), _memory(), time.time()
     run = Run._of(_start(["train", *line], output, errors), output, errors, begun, settings.get("resume"))
     return run.wait(on_metrics, progress) if wait else run
+
+
+def _memory() -> BinaryIO:
+    """A file for what a program prints. Not a pipe: a run goes on if nobody reads."""
+    return open(os.memfd_create("snake_ddp"), "r+b")
 
 
 def _word(value: object) -> str:
@@ -246,7 +251,7 @@ def _word(value: object) -> str:
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
 
-def _start(line: list[str], output: int, errors: int) -> subprocess.Popen[bytes]:
+def _start(line: list[str], output: BinaryIO, errors: BinaryIO) -> subprocess.Popen[bytes]:
     try:
         path, environment = program.found()
         # In a session of its own, so that a terminal's Ctrl-C reaches it once, from here.
@@ -260,15 +265,15 @@ def _start(line: list[str], output: int, errors: int) -> subprocess.Popen[bytes]
 
 
 def _call(*line: str) -> str:
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        code = _start(list(line), output.fileno(), errors.fileno()).wait()
+    with _memory() as output, _memory() as errors:
+        code = _start(list(line), output, errors).wait()
         if code != 0:
-            raise _error(_text(errors.fileno()), code)
-        return _text(output.fileno())
+            raise _error(_text(errors), code)
+        return _text(output)
 
 
-def _text(descriptor: int) -> str:
-    return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode("utf-8", "replace")
+def _text(file: BinaryIO) -> str:
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode("utf-8", "replace")
 
 
 def _error(text: str, code: int) -> RunError:
