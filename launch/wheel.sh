@@ -41,7 +41,7 @@ program=$root/snake_ddp/program
 mkdir -p "$program/starter" "$program/lib" "$root/snake_ddp/configs" "$root/snake_ddp/models" "$root/$name.data/scripts"
 cp "$build/src/app/snake_ddp" "$program/"
 cp "$build/src/app/starter/snake_ddp" "$program/starter/"
-[ ! -f "$build/src/cuda/libsnake_ddp_cuda.so" ] || cp "$build/src/cuda/libsnake_ddp_cuda.so" "$program/lib/"
+find "$build/src" -name libsnake_ddp_cuda.so -exec cp {} "$program/lib/" \;  # of a build with CUDA
 # What a minimal system may lack. LibTorch brings its own libraries; torch itself needs the C++ library.
 ldd "$build/src/app/snake_ddp" | awk '$1 ~ /^lib(fmt|z)\.so/ {print $3}' | xargs -I{} cp -L {} "$program/lib/"
 # Libraries are found by the command, where it is installed.
