@@ -305,7 +305,7 @@ def _bar(settings: dict[str, Any] | None) -> Iterator[Callable[[Report], object]
                 shown: dict[str, str] = {}
 
                 def show(report: Report) -> None:
-                    shown.update({name: f"{report[key]:.4g}" for key, name in _SHOWN.items() if report.get(key) is not None})
+                    shown.update({name: form.format(report[key]) for key, (name, form) in _SHOWN.items() if report.get(key) is not None})
                     bar.set_postfix(shown, refresh=False)
                     bar.update(_share_done(settings, report) - bar.n)
 
@@ -314,7 +314,11 @@ def _bar(settings: dict[str, Any] | None) -> Iterator[Callable[[Report], object]
     yield lambda report: None
 
 
-_SHOWN = {"eval/win_rate": "evaluation", "collect/win_rate": "won", "perf/env_steps_per_second": "steps/s"}
+_SHOWN = {
+    "eval/win_rate": ("evaluation", "{:.1%}"),
+    "collect/win_rate": ("won", "{:.1%}"),
+    "perf/env_steps_per_second": ("steps/s", "{:,.0f}"),
+}
 
 
 def _share_done(settings: dict[str, Any], report: Report) -> float:
