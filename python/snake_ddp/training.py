@@ -295,23 +295,24 @@ def _reports_after(path: pathlib.Path, offset: int) -> tuple[list[Report], int]:
 @contextlib.contextmanager
 def _bar(settings: dict[str, Any] | None) -> Iterator[Callable[[Report], object]]:
     """A function that shows a report's progress in a bar; nothing without settings, or without tqdm."""
-    with contextlib.suppress(ImportError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a notebook without ipywidgets gets a bar of text
-        if settings is not None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a notebook without ipywidgets gets a bar of text
             from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
+    except ImportError:
+        settings = None
+    if settings is None:
+        yield lambda report: None
+        return
+    with tqdm(total=1.0, bar_format="{l_bar}{bar}| {elapsed}<{remaining}{postfix}") as bar:
+        shown: dict[str, str] = {}
 
-            form = "{l_bar}{bar}| {elapsed}<{remaining}{postfix}"
-            with tqdm(total=1.0, bar_format=form) as bar:
-                shown: dict[str, str] = {}
+        def show(report: Report) -> None:
+            shown.update({name: form.format(report[key]) for key, (name, form) in _SHOWN.items() if report.get(key) is not None})
+            bar.set_postfix(shown, refresh=False)
+            bar.update(_share_done(settings, report) - bar.n)
 
-                def show(report: Report) -> None:
-                    shown.update({name: form.format(report[key]) for key, (name, form) in _SHOWN.items() if report.get(key) is not None})
-                    bar.set_postfix(shown, refresh=False)
-                    bar.update(_share_done(settings, report) - bar.n)
-
-                yield show
-            return
-    yield lambda report: None
+        yield show
 
 
 _SHOWN = {

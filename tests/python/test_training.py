@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -124,6 +125,18 @@ def test_a_callback_s_exception_stops_the_run_which_can_be_continued(here):
     run = snake_ddp.train(resume=folder, max_episodes=int(reached) + 20, on_metrics=seen.append, progress=False)
     assert run.folder == folder and run.code == 0 and 0 < len(seen) < len(run.metrics()["step"])
     assert "is finished" in log_of(run) or snake_ddp.train(resume=folder, progress=False).folder == folder
+
+
+def test_what_a_callback_throws_and_warns_of_arrives(monkeypatch):
+    def on_metrics(report):
+        warnings.warn("seen", stacklevel=1)
+        import nothing_of_this_name  # noqa: F401
+
+    for has_tqdm in (True, False):
+        if not has_tqdm:
+            monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+        with pytest.warns(UserWarning, match="seen"), pytest.raises(ImportError, match="nothing_of_this_name"):
+            snake_ddp.train(**ENDLESS, on_metrics=on_metrics)
 
 
 def test_a_run_in_the_background_is_followed_and_stopped(here):
