@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import warnings
 
 import numpy as np
@@ -124,7 +123,9 @@ def test_a_callback_s_exception_stops_the_run_which_can_be_continued(here):
     seen = []
     run = snake_ddp.train(resume=folder, max_episodes=int(reached) + 20, on_metrics=seen.append, progress=False)
     assert run.folder == folder and run.code == 0 and 0 < len(seen) < len(run.metrics()["step"])
-    assert "is finished" in log_of(run) or snake_ddp.train(resume=folder, progress=False).folder == folder
+    before = log_of(run)
+    finished = snake_ddp.train(resume=folder, progress=False)
+    assert finished.folder == folder and finished.code == 0 and log_of(finished) == before
 
 
 def test_what_a_callback_throws_and_warns_of_arrives(monkeypatch):
@@ -194,19 +195,6 @@ def test_a_run_ends_with_python_and_leaves_a_checkpoint(here):
     _, folder, pid = output.split()
     assert (pathlib.Path(folder) / "checkpoints/resumable").exists(), errors
     wait_until_gone([int(pid)], 5)
-
-
-def test_it_costs_less_than_a_second_beside_the_command():
-    def least(action):
-        times = []
-        for _ in range(3):
-            begun = time.monotonic()
-            action()
-            times.append(time.monotonic() - begun)
-        return min(times)
-
-    command = least(lambda: call(*flags(TINY)))
-    assert least(lambda: snake_ddp.train(**TINY)) < command + 1
 
 
 def test_the_types_of_the_flags_are_the_program_s():
