@@ -32,6 +32,7 @@ class Flags(TypedDict, total=False):
     output_activation: Literal["softmax", "tanh"]
     a_lr: float
     total_steps: int
+    load_model_path: Text
     max_minutes: float
     eval_interval: int
     eval_games: int
@@ -70,6 +71,9 @@ class Flags(TypedDict, total=False):
     league_win_rate: float
     league_interval: int
     runs_dir: Text
+    run_name: Text
+    tags: Text
+    step_axis: Literal["episode", "env"]
     checkpoint_interval: int
     keep_checkpoints: int
     checkpoint_replay: Literal["on", "off"]

@@ -22,7 +22,7 @@ CONFIGS, MODELS, MIX = "configs", "models", "mix"
 ENDINGS = {CONFIGS: ".json", MODELS: ".pth"}
 # The flags that take a preset, a mix with teams in it, or a team or several.
 NAMES = {"config": CONFIGS, "preset": CONFIGS, "opponent_mix": MIX}
-NAMES |= dict.fromkeys(("team_a", "team_b", "ladder", "anchor", "judge", "champion", "actor"), MODELS)
+NAMES |= dict.fromkeys(("team_a", "team_b", "ladder", "anchor", "judge", "champion", "actor", "load_model", "load_model_path"), MODELS)
 # What a command takes if its flag is left out: files of the working directory, in a checkout.
 USUAL = {"play": {"team_a": "champion", "team_b": "champion"}, "replay": {"judge": "champion:puct200"}, "report": {"champion": "champion"}}
 

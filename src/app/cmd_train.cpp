@@ -39,6 +39,7 @@ struct TrainArgs {
   train::TrainOptions options;
   Given given;
   std::optional<std::string> config;
+  std::optional<std::string> learning_rate;
   bool check_settings = false;
   OwnRanks ranks;
 };
@@ -115,6 +116,15 @@ class Help : public CLI::Formatter {
   std::map<std::string, std::string> defaults_;
 };
 
+// --learning_rate as the flags that it stands for, before those that were given.
+void set_learning_rates(TrainArgs& line, const std::string& algo) {
+  train::TrainOptions options;
+  for (const io::Field& field : train::fields(options))
+    if ((field.name == "c_lr" || field.name == "a_lr") &&
+        io::is_used(field, algo.empty() ? options.algo : algo))
+      line.given.insert(line.given.begin(), {field.name, *line.learning_rate});
+}
+
 // The keys of a run's config.json that set nothing here; the run reports which of them are no longer settings.
 std::vector<std::string> keys_passed_over(const std::string& settings, const std::string& resume) {
   std::vector<std::string> keys = {"run", "resume"};
@@ -134,6 +144,9 @@ std::vector<std::string> keys_passed_over(const std::string& settings, const std
 Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
   const auto line = std::make_shared<TrainArgs>();
   add_fields(command, train::fields(line->options), line->given);
+  command.option_defaults()->group("Learning");
+  command.add_option("--learning_rate,--learning-rate", line->learning_rate,
+                     "another name for --c_lr and, where there is an actor, --a_lr; these win");
   command.option_defaults()->group("Running");
   command.add_option("--config", line->config, "JSON file with the same names; the command line wins");
   command.add_flag("--check_settings,--check-settings", line->check_settings,
@@ -147,6 +160,7 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
   return [line, arguments]() -> int {
     const std::string text = config_text(*line);  // once: a pipe can be read only once
     const train::TrainOptions first = first_settings(*line, text);
+    if (line->learning_rate) set_learning_rates(*line, first.algo);
     const bool on_gpu = first.device != "cpu" && gpus_for(first) > 0;
     if (!first.algo.empty()) line->options = train::usual_options(first.algo);
     io::Fields fields = train::fields(line->options);

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <sstream>
 
@@ -50,8 +53,7 @@ std::string meant_by(const std::string& command, const std::vector<std::string>&
   std::error_code none;
   const bool folder = std::filesystem::is_directory(first, none);
   const auto with_flag = [&](const char* flag) { return fmt::format("{} {}", flag, first); };
-  if (command == "train" && first.ends_with(".pth"))
-    return "--load_model with --load_model_run and --load_model_run_episode";
+  if (command == "train" && first.ends_with(".pth")) return with_flag("--load_model");
   if (command == "train") return with_flag(folder ? "--resume" : "--config");
   if (command == "pretrain") return with_flag(first.ends_with(".json") ? "--config" : "--data_path");
   if (command == "export") return with_flag("--actor");
@@ -90,6 +92,13 @@ std::vector<std::string> with_empty_values(const std::vector<std::string>& argum
   return line;
 }
 
+// `--load_model PATH` as `--load_model_path PATH`: alone, the flag takes no value.
+void take_path_of_load_model(std::vector<std::string>& line) {
+  for (std::size_t i = 1; i + 1 < line.size(); ++i)
+    if ((line[i] == "--load_model" || line[i] == "--load-model") && !line[i + 1].starts_with('-'))
+      line[i] += line[i].find('_') == line[i].npos ? "-path" : "_path";
+}
+
 // `fields`: all but --config are settings, with checks of their own; some may be empty.
 void refuse_empty_values(const CLI::App& command, bool fields) {
   for (const CLI::Option* option : command.get_options())
@@ -97,6 +106,40 @@ void refuse_empty_values(const CLI::App& command, bool fields) {
       if (value.empty() && (!fields || option->get_name() == "--config"))
         throw core::UsageError(fmt::format(
             "{} \"\": give a value, or leave it out; an empty variable in a script?", option->get_name()));
+}
+
+constexpr const char* kFirstSteps = R"(What next?
+  snake_ddp train --config configs/champion.json    train the strongest team on this machine
+  snake_ddp eval --team_a models/champion.pth       let a trained team play
+  snake_ddp report RUN                              a page about a run
+  snake_ddp help train                              all flags of a command
+Presets are in configs/, trained teams in models/, beside the sources or in the Python package: there by their bare names.
+)";
+
+// For bash, and for zsh with its bashcompinit: commands, then flags; after a flag, files.
+std::string completion_text(const CLI::App& program) {
+  std::string text =
+      R"([ -z "${ZSH_VERSION:-}" ] || { autoload -U +X compinit bashcompinit && compinit && bashcompinit; }
+_snake_ddp() {
+  local flags
+  case "${COMP_WORDS[1]}" in
+)";
+  std::vector<std::string> commands;
+  for (const CLI::App* command : program.get_subcommands({})) {
+    commands.push_back(command->get_name());
+    std::vector<std::string> names;
+    for (const CLI::Option* option : command->get_options())
+      if (!option->get_lnames().empty()) names.push_back("--" + option->get_lnames().front());
+    text += fmt::format("    {}) flags='{}' ;;\n", command->get_name(), fmt::join(names, " "));
+  }
+  return text + fmt::format(R"(    *) flags='{0}' ;;
+  esac
+  [ "$COMP_CWORD" -gt 1 ] || flags='{0}'
+  COMPREPLY=($(compgen -W "$flags" -- "${{COMP_WORDS[COMP_CWORD]}}"))
+}}
+complete -o default -F _snake_ddp snake_ddp ./snake_ddp
+)",
+                            fmt::join(commands, " "));
 }
 
 }  // namespace
@@ -137,7 +180,7 @@ void apply_given(const io::Fields& fields, const Given& given) {
 int run_command_line(const std::vector<std::string>& arguments) {
   check_text(arguments);
   CLI::App program("Distributed trainer for the game snakes 3v3", "snake_ddp");
-  program.set_version_flag("--version", dist::version_text());
+  program.set_version_flag("-V,--version", dist::version_text());
   program.require_subcommand(0, 1);
   program.fallthrough(false);
 
@@ -166,9 +209,30 @@ int run_command_line(const std::vector<std::string>& arguments) {
   add("export", "export an actor as a submission, TorchScript or safetensors", add_export);
   add("info", "show versions and devices, or what a run or weights file contains", add_info);
 
-  // Training is the default: flags without a command are its flags.
+  std::string shell;
+  add("completion", "print a script that completes commands and flags: eval \"$(snake_ddp completion bash)\"",
+      [&](CLI::App& app) {
+        app.add_option("SHELL", shell, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
+        return Action([&program] {
+          core::print_result(completion_text(program));
+          return static_cast<int>(core::kExitDone);
+        });
+      });
+
   std::vector<std::string> line = with_empty_values(arguments);
-  const bool own_flag = !line.empty() && (line[0] == "--help" || line[0] == "-h" || line[0] == "--version");
+  if (line.empty() && ::isatty(STDOUT_FILENO) == 1 && dist::this_world().alone() &&
+      dist::this_rank().empty()) {
+    core::print_result(program.help() + "\n" + kFirstSteps);
+    return core::kExitDone;
+  }
+  if (!line.empty() && line[0] == "help") {
+    line.erase(line.begin());
+    line.insert(line.begin() + (line.empty() ? 0 : 1), "--help");
+  }
+  // Training is the default: flags without a command are its flags.
+  constexpr std::array kOwnFlags = {"--help", "-h", "--version", "-V"};
+  const bool own_flag =
+      !line.empty() && std::find(kOwnFlags.begin(), kOwnFlags.end(), line[0]) != kOwnFlags.end();
   if (line.empty() || (line[0].rfind('-', 0) == 0 && !own_flag)) line.insert(line.begin(), "train");
   if (!own_flag && line[0].rfind('-', 0) != 0) {
     std::vector<std::string> names;
@@ -181,6 +245,7 @@ int run_command_line(const std::vector<std::string>& arguments) {
                                          fmt::join(names, ", ")));
     }
   }
+  if (line[0] == "train") take_path_of_load_model(line);
   std::reverse(line.begin(), line.end());  // CLI11 expects the last one first
   try {
     program.parse(line);

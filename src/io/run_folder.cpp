@@ -104,18 +104,25 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, hidden);
 }
 
+// Those of which a run has both networks, ascending.
+std::vector<std::int64_t> saved_episodes(const fs::path& run) {
+  std::vector<std::int64_t> episodes;
+  for (const std::string& name : names_in(run / kModelFolder)) {
+    const auto episode = number_within(name, "actor_", ".pth");
+    if (episode && is_there(model_file(run, "critic", *episode))) episodes.push_back(*episode);
+  }
+  std::sort(episodes.begin(), episodes.end());
+  return episodes;
+}
+
 // "run2_20260131_235959 (episodes 1000, 2000)"
 std::string describe_run(const fs::path& run) {
   std::vector<std::int64_t> episodes;
   try {
-    for (const std::string& name : names_in(run / kModelFolder)) {
-      const auto episode = number_within(name, "actor_", ".pth");
-      if (episode && is_there(model_file(run, "critic", *episode))) episodes.push_back(*episode);
-    }
+    episodes = saved_episodes(run);
   } catch (const SystemError& e) {
     return run.filename().string() + " (" + std::strerror(e.number) + ")";
   }
-  std::sort(episodes.begin(), episodes.end());
   std::vector<std::string> texts;
   for (const std::int64_t episode : episodes) texts.push_back(std::to_string(episode));
   return run.filename().string() +
@@ -141,7 +148,16 @@ bool is_of_a_start(const fs::path& entry) {
 
 }  // namespace
 
-RunFolder create_run_folder(const std::string& runs_dir, const std::string& game_name) {
+bool is_run_name(std::string_view name) {
+  constexpr std::size_t kMost = 100;
+  return name.size() <= kMost && std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+                  c == '-' || c == '_';
+         });
+}
+
+RunFolder create_run_folder(const std::string& runs_dir, const std::string& game_name,
+                            const std::string& name) {
   const fs::path runs = fs::path(runs_dir) / game_name;
   make_folders(runs.string());
   // The final name contains the time, so two processes could make run3_..58 and run3_..59. Both first make .run3,
@@ -159,7 +175,8 @@ RunFolder create_run_folder(const std::string& runs_dir, const std::string& game
       continue;
     }
     const fs::path models = claim / kModelFolder;
-    const fs::path final_path = runs / (run_text(number) + "_" + time_stamp());
+    const fs::path final_path =
+        runs / (run_text(number) + "_" + time_stamp() + (name.empty() ? "" : "_" + name));
     if (::mkdir(models.c_str(), 0777) != 0 || ::rename(claim.c_str(), final_path.c_str()) != 0) {
       const int error = errno;
       ::rmdir(models.c_str());
@@ -221,6 +238,27 @@ RunClaim::RunClaim(const std::string& folder, const char* log, const char* other
 bool is_claimed(const std::string& folder) {
   const core::Descriptor log(::open((folder + "/train.log").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   return log.open() && ::flock(log.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+RunModel model_at(const std::string& path) {
+  const fs::path given(path);
+  std::error_code error;
+  if (fs::is_directory(given, error)) {
+    const std::vector<std::int64_t> episodes = saved_episodes(given);
+    if (episodes.empty())
+      throw core::FileError(
+          fmt::format("{} has no weights: no {}/actor_*.pth with a critic_*.pth", path, kModelFolder));
+    return {model_file(given, "actor", episodes.back()).string(),
+            model_file(given, "critic", episodes.back()).string()};
+  }
+  if (!is_there(given)) throw core::FileError(path + ": there are no such weights");
+  RunModel found{path, ""};
+  constexpr std::string_view kActor = "actor_";
+  if (const std::string name = given.filename().string(); name.starts_with(kActor)) {
+    const fs::path critic = given.parent_path() / ("critic_" + name.substr(kActor.size()));
+    if (is_there(critic)) found.critic = critic.string();
+  }
+  return found;
 }
 
 RunModel find_run_model(const std::string& runs_dir, const std::string& game_name, std::int64_t number,

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,7 +13,7 @@
 namespace snake_ddp::io {
 
 struct RunFolder {
-  std::string path;  // <runs_dir>/<game_name>/run{number}_{YYYYMMDD_HHMMSS}
+  std::string path;  // <runs_dir>/<game_name>/run{number}_{YYYYMMDD_HHMMSS}, with _{name} if there is one
   std::int64_t number = 0;
 };
 
@@ -20,7 +21,11 @@ struct RunFolder {
 /// number is the highest in <runs_dir>/<game_name> plus one, including plain run{N} of older programs.
 /// Processes that start at the same time get different numbers, also on network file systems, because mkdir decides.
 /// Throws  FileError if the place is read-only, full, or not a folder.
-RunFolder create_run_folder(const std::string& runs_dir, const std::string& game_name);
+RunFolder create_run_folder(const std::string& runs_dir, const std::string& game_name,
+                            const std::string& name = "");
+
+/// Whether a folder's name may end with it: a short plain word, or nothing.
+bool is_run_name(std::string_view name);
 
 /// The folder of a run that is about to begin. Unless the run has begun, the destructor removes the folder again if
 /// it contains only the files of a start.
@@ -60,11 +65,16 @@ class RunClaim {
 /// Whether a process holds this lock. Takes a shared one for a moment.
 bool is_claimed(const std::string& folder);
 
-/// Paths of two weights files that exist.
+/// Paths of weights files that exist.
 struct RunModel {
   std::string actor;
-  std::string critic;
+  std::string critic;  // empty if there is none beside the actor
 };
+
+/// The weights at `path`: an actor's file, with critic_{episode}.pth beside an actor_{episode}.pth; or the last ones of a run's
+/// folder.
+/// Throws      FileError if there are none.
+RunModel model_at(const std::string& path);
 
 /// Finds trained_model/actor_{episode}.pth and critic_{episode}.pth of run `number`: a folder run{number}
 /// or run{number}_*, first in <runs_dir>/<game_name>, then in <old_models_dir>/<game_name>; if several

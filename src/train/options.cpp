@@ -9,11 +9,13 @@
 #include <map>
 #include <utility>
 
+#include "io/run_folder.hpp"
 #include "learners/registry.hpp"
 #include "periodic.hpp"
 #include "pipeline.hpp"
 #include "snake_ddp/core/check.hpp"
 #include "snake_ddp/core/error.hpp"
+#include "snake_ddp/core/printable.hpp"
 #include "snake_ddp/core/text.hpp"
 #include "snake_ddp/game/curriculum.hpp"
 #include "snake_ddp/game/hidden_view.hpp"
@@ -107,6 +109,9 @@ io::Fields fields(TrainOptions& o) {
                  "stop after this many steps of boards, of all ranks together, so that more ranks end "
                  "sooner; 0: by --max_episodes",
                  0, 1e18),
+          text("load_model_path", &o.load_model_path,
+               "start from these weights: an actor_*.pth, or a run's folder for its last ones; --load_model "
+               "PATH sets it"),
           number("max_minutes", &o.max_minutes,
                  "stop after this many minutes, as if the episodes were used up; 0: no limit", 0, 1e6),
           number("eval_interval", &o.eval_interval,
@@ -178,6 +183,12 @@ io::Fields fields(TrainOptions& o) {
   add("Saving",
       {
           text("runs_dir", &o.runs_dir, "run folders are made in <runs_dir>/<game_name>/"),
+          text("run_name", &o.run_name,
+               "ends the name of the new run's folder; letters, digits, '.', '-' and '_'"),
+          text("tags", &o.tags, "words about the run, kept in config.json"),
+          text("step_axis", &o.step_axis,
+               "what TensorBoard's curves go by: rank 0's episodes, or the steps of all ranks' boards",
+               {"episode", "env"}),
           number("checkpoint_interval", &o.checkpoint_interval,
                  "episodes between checkpoints of the full training state; 0: none", 0, kMany),
           number("keep_checkpoints", &o.keep_checkpoints, "number of checkpoints to keep", 1, 1e6),
@@ -274,6 +285,9 @@ void check_together(const TrainOptions& options) {
   std::vector<Rule> rules = {
       {o.runs_dir.empty(),
        "--runs_dir \"\": name a folder for the runs, or leave it out; an empty variable in a script?"},
+      {!io::is_run_name(o.run_name),
+       fmt::format("--run_name \"{}\": at most 100 letters, digits, '.', '-' and '_'",
+                   core::as_plain(o.run_name))},
       {o.view_radius > 0 && (o.obs_spec.kind != game::ObsKind::kWindow || o.view_radius < game::kLeastRadius),
        fmt::format(
            "--view_radius {} needs --obs window, and a value of at least {}, the radius of the window itself",

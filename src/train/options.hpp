@@ -37,6 +37,7 @@ struct TrainOptions : learners::LearnerFlags {
   std::int64_t load_model_run_episode = 4000;
   std::int64_t local_rank = 0;
 
+  std::string load_model_path;  // in place of the two numbers; empty: by these, if load_model is set
   std::string runs_dir = "runs";
   std::string obs = "30";
   std::string reward = "v1_2";
@@ -64,6 +65,8 @@ struct TrainOptions : learners::LearnerFlags {
   std::int64_t checkpoint_interval = 1000;
   std::int64_t keep_checkpoints = 3;
   std::string checkpoint_replay = "on";
+  std::string run_name, tags;
+  std::string step_axis = "episode";
   std::string resume;  // empty: auto if torchrun restarts ranks, otherwise never
 
   std::int64_t n_step = 1;

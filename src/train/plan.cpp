@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "dist/ranks.hpp"
-#include "io/run_folder.hpp"
 #include "io/state_dict.hpp"
 #include "learners/registry.hpp"
 #include "rollout/board_graphs.hpp"
@@ -18,6 +17,7 @@
 #include "snake_ddp/game/snake_graph.hpp"
 #include "snake_ddp/play/obs_spec.hpp"
 #include "train/file_teams.hpp"
+#include "weights.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -188,8 +188,7 @@ Machine check_start(const Plan& o, const dist::World& world, int gpus) {
   if (!o.tokens.empty()) token_source(o.tokens, o.obs_spec.view_radius, at::kCPU);
   FileTeams{o};  // reads and checks them
   const bool may_go_on = o.resume != "never" && (!o.resume.empty() || world.torchrun);
-  if (o.load_model && !may_go_on)
-    io::find_run_model(o.runs_dir, o.game_name, o.load_model_run, o.load_model_run_episode);
+  if (!may_go_on) weights_to_load(o);  // looks for them
   return {placement.device, placement.backend, core::fastest_bf16() != core::Bf16By::kFloats};
 }
 

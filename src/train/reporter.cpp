@@ -16,19 +16,19 @@ constexpr double kRecentGames = 200;
 
 }  // namespace
 
-// Points at one episode, for TensorBoard and as a line of metrics.jsonl.
+// Points at one episode or step, for TensorBoard and as a line of metrics.jsonl.
 class Reporter::Report {
  public:
   Report(Reporter& reporter, std::int64_t episode)
       : reporter_(reporter),
-        episode_(episode),
+        step_(reporter.by_steps_ ? reporter.progress_.board_steps : episode),
         line_(reporter.progress_.board_steps, episode, reporter.seconds() / 60, core::seconds_since_1970()) {}
   ~Report() { reporter_.metrics_.add(line_); }
   Report(const Report&) = delete;
   Report& operator=(const Report&) = delete;
 
   void point(std::string_view tag, double value) {
-    reporter_.events_.scalar(tag, value, episode_);
+    reporter_.events_.scalar(tag, value, step_);
     line_.add(tag, value);
   }
   // What is no curve.
@@ -39,7 +39,7 @@ class Reporter::Report {
 
  private:
   Reporter& reporter_;
-  std::int64_t episode_;
+  std::int64_t step_;
   io::MetricsLine line_;
 };
 
@@ -51,8 +51,9 @@ Reporter::Reporter(const std::string& folder, const RunProgress& begin, const Re
       progress_(begin),
       first_(begin),
       every_episode_(options.every_episode),
+      by_steps_(options.by_steps),
       view_(console_, options.doing) {
-  if (first_.resumed) events_.restart(first_.episode + 1);
+  if (first_.resumed) events_.restart((by_steps_ ? first_.board_steps : first_.episode) + 1);
 }
 
 void Reporter::line(const std::string& text) {

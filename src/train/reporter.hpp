@@ -34,6 +34,7 @@ struct Pace {
 
 struct ReporterOptions {
   bool every_episode = false;      // on the console, not at most one a second
+  bool by_steps = false;           // TensorBoard's curves go by steps of boards, not by episodes
   std::function<Doing()> doing{};  // called by another thread
 };
 
@@ -104,7 +105,7 @@ class Reporter {
   const RunProgress first_;  // at this start
   Collected reported_;
   double recent_games_ = 0, recent_wins_ = 0, best_evaluation_ = 0;
-  bool every_episode_;
+  bool every_episode_, by_steps_;
   Clock::time_point begin_ = Clock::now(), last_block_{}, last_pace_ = Clock::now();
   LiveView view_;  // of the console
 };

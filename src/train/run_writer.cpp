@@ -33,8 +33,9 @@ bool is_gone(const std::string& path) {
 
 RunWriter::RunWriter(const Plan& o, const std::string& folder, const nlohmann::ordered_json& settings,
                      const Launch& launch, const dist::DistContext& context, const std::string& identity)
-    : new_(folder.empty() ? std::make_unique<io::NewRun>(io::create_run_folder(o.runs_dir, o.game_name).path)
-                          : nullptr),
+    : new_(folder.empty()
+               ? std::make_unique<io::NewRun>(io::create_run_folder(o.runs_dir, o.game_name, o.run_name).path)
+               : nullptr),
       folder_(new_ ? new_->folder() : folder),
       claim_(folder_),
       settings_(settings),

@@ -189,7 +189,8 @@ void open_reports(Session& s, std::vector<std::string> lines) {
     const dist::Watchdog::Activity now = s.watchdog.activity();
     return Doing{now.what, std::chrono::duration<double>(now.since).count()};
   };
-  s.reporter.emplace(s.folder, progress, ReporterOptions{s.o.log_every_episode, doing});
+  s.reporter.emplace(s.folder, progress,
+                     ReporterOptions{s.o.log_every_episode, s.o.step_axis == "env", doing});
   dist::log_the_end(s.folder + "/train.log");
   if (s.o.record_interval > 0) s.recorder.emplace(s.folder + "/games", s.o, s.collector);
   s.reporter->line(fmt::format("{}: {}", dist::version_text(), dist::ranks_text(s.context)));
@@ -273,7 +274,7 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
     }
   } else {
     counters.board_steps = 0;
-    if (o.load_model) add(load_weights(o, *learner));
+    if (const auto found = weights_to_load(o)) add(load_weights(o, *found, *learner));
     share_weights(*learner, context);
   }
   averaging->begin();

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "io/run_folder.hpp"
 #include "io/state_dict.hpp"
 #include "learners/learner.hpp"
@@ -29,9 +31,14 @@ void check_meaning(const io::SavedWeights& file, const std::string& path, const 
 
 }  // namespace
 
-std::vector<std::string> load_weights(const TrainOptions& o, learners::Learner& learner) {
-  const io::RunModel files =
-      io::find_run_model(o.runs_dir, o.game_name, o.load_model_run, o.load_model_run_episode);
+std::optional<io::RunModel> weights_to_load(const TrainOptions& o) {
+  if (!o.load_model_path.empty()) return io::model_at(o.load_model_path);
+  if (!o.load_model) return std::nullopt;
+  return io::find_run_model(o.runs_dir, o.game_name, o.load_model_run, o.load_model_run_episode);
+}
+
+std::vector<std::string> load_weights(const TrainOptions& o, const io::RunModel& files,
+                                      learners::Learner& learner) {
   std::vector<std::string> remarks;
   const auto load = [&](const std::string& path, const io::SavedWeights& file,
                         const nets::NamedTensors& views) {
@@ -41,7 +48,18 @@ std::vector<std::string> load_weights(const TrainOptions& o, learners::Learner& 
   const io::SavedWeights actor = io::load_weights(files.actor);
   check_meaning(actor, files.actor, o);
   load(files.actor, actor, learner.exported_actor());
-  load(files.critic, io::load_weights(files.critic), learner.exported_critic());
+  const nets::NamedTensors critic = learner.exported_critic();
+  if (!files.critic.empty()) {
+    load(files.critic, io::load_weights(files.critic), critic);
+  } else if (std::all_of(critic.begin(), critic.end(), [&](const auto& one) {
+               const at::Tensor* there = nets::find(actor.weights, one.first);
+               return there != nullptr && there->sizes() == one.second.sizes();
+             })) {
+    nets::copy_state(actor.weights, critic, files.actor);
+  } else {
+    throw core::FileError(fmt::format("{}: --algo {} needs a critic, too: critic_N.pth beside an actor_N.pth",
+                                      files.actor, o.algo));
+  }
   try {
     learner.start_from_exported();
   } catch (const core::FileError& error) {

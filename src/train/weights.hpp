@@ -3,9 +3,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "dist/context.hpp"
+#include "io/run_folder.hpp"
 #include "learners/buffer.hpp"
 #include "rollout/collector.hpp"
 #include "train/plan.hpp"
@@ -16,10 +19,15 @@ class Learner;
 
 namespace snake_ddp::train {
 
-/// --load_model.
+/// The files to start from, by --load_model or --load_model_path; none if neither is set.
+/// Throws   FileError.
+std::optional<io::RunModel> weights_to_load(const TrainOptions& options);
+
+/// Reads them. Without a critic's file it is what the actor's holds, as with Q-learners.
 /// Returns  lines for the user about the files.
 /// Throws   FileError.
-std::vector<std::string> load_weights(const TrainOptions& options, learners::Learner& learner);
+std::vector<std::string> load_weights(const TrainOptions& options, const io::RunModel& files,
+                                      learners::Learner& learner);
 
 /// Rank 0's state on every rank, whatever each one drew from the seed.
 /// Collective.

@@ -51,10 +51,13 @@ USAGE = {
     "unknown flag with dashes": (["--max-episode=5"], ["unknown flag --max-episode", "--max_episodes"]),
     "unknown flag like no other": (["--zzzzzzzzzzzz"], ["unknown flag --zzzzzzzzzzzz", "--help"]),
     "unknown flag of eval": (["eval", "--team_c", "random"], ["unknown flag --team_c", "--team_"]),
-    "unknown flag with another name in other programs": (["--learning_rate", "1"], ["unknown flag --learning_rate; did you mean --c_lr or --a_lr?"]),
-    "a misspelt name of other programs": (["--learning_rte", "1"], ["unknown flag --learning_rte; did you mean --c_lr or --a_lr?"]),
-    "a short one": (["--lr=1"], ["did you mean --c_lr or --a_lr?"]),
-    "one with a single dash": (["-lr", "1"], ["unknown flag -lr; did you mean --c_lr or --a_lr?"]),
+    "a misspelt flag with another name": (["--learning_rte", "1"], ["unknown flag --learning_rte; did you mean --learning_rate"]),
+    "a short one": (["--lr=1"], ["did you mean --learning_rate"]),
+    "one with a single dash": (["-lr", "1"], ["unknown flag -lr; did you mean --learning_rate"]),
+    "a learning rate that is none": (["--learning_rate", "fast"], ["fast"]),
+    "help for no command": (["help", "trian"], ['unknown command "trian"', "did you mean train?"]),
+    "completion for no shell": (["completion"], ["SHELL"]),
+    "completion for another shell": (["completion", "fish"], ["bash", "zsh"]),
     "total timesteps": (["--total-timesteps", "1"], ["did you mean --total_steps or --max_episodes?"]),
     "steps of a rollout": (["--num-steps", "1"], ["did you mean --rollout_steps?"]),
     "epochs": (["--epochs", "1"], ["did you mean --rollout_epochs?"]),
@@ -74,7 +77,9 @@ USAGE = {
     "a long name with three mistakes": (["--checkpont_intervl_s", "1"], ["did you mean --checkpoint_interval?"]),
     "stray argument": (["train", "fast"], ['unexpected argument "fast"; did you mean --config fast?']),
     "a stray folder": (["train", "/tmp"], ['unexpected argument "/tmp"; did you mean --resume /tmp?']),
-    "stray weights": (["--load_model", "a.pth"], ['"a.pth"; did you mean --load_model with --load_model_run and --load_model_run_episode?']),
+    "stray weights": (["train", "a.pth"], ['"a.pth"; did you mean --load_model a.pth?']),
+    "a run's name that is a path": (["--run_name", "a/b"], ["--run_name \"a/b\"", "letters"]),
+    "an axis that there is not": (["--step_axis", "time"], ["--step_axis time", "episode"]),
     "a stray team": (["eval", "a.pth"], ['"a.pth"; did you mean --team_a a.pth?']),
     "two stray teams": (["eval", "a.pth", "b.pth", "--games", "4"], ["did you mean --team_a a.pth --team_b b.pth?"]),
     "three stray teams": (["eval", "a.pth", "b.pth", "level2"], ["did you mean --ladder a.pth b.pth level2?"]),
@@ -350,6 +355,37 @@ def test_help_shows_every_flag_with_its_default():
         assert call(command, "--help").returncode == 0
         assert command in commands
     assert call("--version").stdout.startswith("snake_ddp 1.0.0 with LibTorch 2.11")
+    assert call("-V").stdout == call("--version").stdout
+    assert call("help").stdout == commands and call("help", "train").stdout == done.stdout
+
+
+@pytest.mark.parametrize("algo, rates", [("ddpg", {"c_lr": 0.01, "a_lr": 0.01}), ("dqn", {"c_lr": 0.01})])
+def test_learning_rate_is_another_name(tmp_path, algo, rates):
+    settings = settings_of(tmp_path, "--algo", algo, "--learning_rate", "0.01")
+    assert {name: settings[name] for name in rates} == rates
+    assert settings_of(tmp_path, "--algo", algo, "--learning_rate", "0.01", "--c_lr", "0.02")["c_lr"] == 0.02
+
+
+def test_bash_completes_commands_and_flags():
+    script = call("completion", "bash").stdout
+    assert script == call("completion", "zsh").stdout
+
+    def complete(*words):
+        line = f"{script}\nCOMP_WORDS=(snake_ddp {' '.join(words)}); COMP_CWORD={len(words)}; _snake_ddp; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True).stdout.split()
+
+    assert complete("ev") == ["eval"] and complete("train", "--max_e") == ["--max_episodes"]
+    assert set(complete("eval", "--team_")) == {"--team_a", "--team_b"} and "--opponent_mix" not in complete("eval", "--")
+
+
+def test_alone_on_a_terminal_the_program_says_what_it_can_do():
+    reader, writer = os.openpty()
+    alone = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+    done = subprocess.run([BINARY], stdout=writer, stderr=subprocess.PIPE, env=alone, timeout=60, text=True)
+    os.close(writer)
+    shown = os.read(reader, 1 << 16).decode()
+    os.close(reader)
+    assert (done.returncode, done.stderr) == (0, "") and "verify-trace" in shown and "configs/champion.json" in shown
 
 
 @functools.cache
@@ -472,6 +508,36 @@ def test_a_run_or_episode_beyond_32_bits_is_no_other_one(tmp_path):
     assert call(*line, "--load_model_run_episode", episode).returncode == 0
     refused(4, "run 4294967298,", line=[*line, "--load_model_run_episode", episode, "--load_model_run", 2**32 + 2])
     refused(4, f"episode {2**32 + episode} ", line=[*line, "--load_model_run_episode", 2**32 + episode])
+
+
+def test_a_start_from_weights_by_their_path(tmp_path):
+    def hashes(*line, **settings):
+        done = call(*flags(TINY | {"runs_dir": tmp_path / "runs", "max_episodes": 1, "updates_per_step": 0, "algo": "dqn"} | settings), *line)
+        assert done.returncode == 0, done.stderr
+        return re.search(r"weights (\w+)", done.stdout)[1], run_folder(done.stdout)
+
+    first, run = hashes(seed=7)
+    (actor,) = (run / "trained_model").glob("actor_*.pth")
+    lone = tmp_path / "lone.pth"
+    lone.write_bytes(actor.read_bytes())
+    (lone.parent / "lone.pth.json").unlink(missing_ok=True)
+    for line in (["--load_model", actor], ["--load-model", run], [f"--load_model_path={actor}"], ["--load_model", lone]):
+        assert hashes(*line, seed=8)[0] == first, line
+    assert hashes(seed=8)[0] != first
+    for path in (tmp_path / "none.pth", tmp_path):
+        refused(4, str(path), line=["train", "--load_model", path, "--check_settings"])
+    ddpg = flags(TINY | {"runs_dir": tmp_path / "ddpg", "max_episodes": 1})
+    actor = next((run_folder(call(*ddpg).stdout) / "trained_model").glob("actor_*.pth"))
+    actor.with_name(actor.name.replace("actor", "critic")).unlink()
+    refused(4, "needs a critic, too", line=["train", *ddpg, "--load_model", actor])
+
+
+def test_a_run_has_the_name_and_tags_that_it_was_given(tmp_path):
+    settings = settings_of(tmp_path, "--run_name", "first-try.2", "--tags", "baseline, night")
+    (run,) = (tmp_path / "runs" / "snakes_3v3").iterdir()
+    assert re.fullmatch(r"run1_\d{8}_\d{6}_first-try\.2", run.name) and settings["tags"] == "baseline, night"
+    settings_of(tmp_path)
+    assert sorted(path.name.split("_")[0] for path in run.parent.iterdir()) == ["run1", "run2"]
 
 
 # Teams

@@ -315,8 +315,19 @@ def test_the_settings_are_written_down(tmp_path):
     assert written["run"]["version"] == call("--version").stdout.strip()
     known = set(re.findall(r"^\s+--(\w+)", call("train", "--help").stdout, re.M))
     assert {"seed", "n_step", "eval_interval"} <= known
-    not_settings = {"help", "config", "check_settings", "ddp", "world_size"}
+    not_settings = {"help", "config", "check_settings", "ddp", "world_size", "learning_rate"}
     assert known - not_settings <= set(written)
+
+
+def test_curves_go_by_steps_of_boards_if_asked(tmp_path):
+    folder, _ = train(tmp_path, "--step_axis", "env", "--log_every_episode", max_episodes=6, num_envs=2, checkpoint_interval=3)
+    again = call("--resume", folder, "--max_episodes", 12)
+    assert again.returncode == 0, again.stderr
+    steps = [json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    events = EventAccumulator(str(folder), size_guidance={"scalars": 0})
+    events.Reload()
+    drawn = [point.step for point in events.Scalars("reward/total")]
+    assert len(drawn) >= 10 and drawn == sorted(drawn) and set(drawn) <= set(steps) and drawn[-1] > 12
 
 
 def test_tensorboard_and_the_log_say_what_the_console_said(tmp_path):

@@ -71,6 +71,7 @@ TEST_CASE("after --load_model weights are the file's, and each target equals its
     o.algo = entry.name;
     o.hidden_size = 8;
     o.runs_dir = folder.path();
+    o.load_model = true;
     o.load_model_run = 3;
     o.load_model_run_episode = 40;
     const std::string models = folder / "snakes_3v3/run3_x/trained_model";
@@ -82,7 +83,7 @@ TEST_CASE("after --load_model weights are the file's, and each target equals its
       if (name.find("adam.") != std::string::npos) tensor.fill_(0.5);
     second->state_changed();
 
-    train::load_weights(o, *second);
+    train::load_weights(o, *train::weights_to_load(o), *second);
     const nets::NamedTensors then = first->state(), now = second->state();
     for (const auto& [name, tensor] : now) {
       CAPTURE(name);
