@@ -146,7 +146,8 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
   add_fields(command, train::fields(line->options), line->given);
   command.option_defaults()->group("Learning");
   command.add_option("--learning_rate,--learning-rate", line->learning_rate,
-                     "another name for --c_lr and, where there is an actor, --a_lr; these win");
+                     "rate of all networks: another name for --c_lr, and of the actor, if there is one; "
+                     "their own flags win");
   command.option_defaults()->group("Running");
   command.add_option("--config", line->config, "JSON file with the same names; the command line wins");
   command.add_flag("--check_settings,--check-settings", line->check_settings,
