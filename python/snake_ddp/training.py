@@ -149,8 +149,11 @@ class Run:
         return networks.load(self.weights(best=best))
 
     def evaluate(self, opponent: str, games: int = 200, seed: int = 1, *, best: bool = False) -> Match:
-        """Games of `weights` against a team, as `snake_ddp eval` names it: a script, or a file. Networks of all learners play."""
+        """Games of `weights` against a team, as `snake_ddp eval` names it: a script, or a file. Networks of all learners play, by the run's
+        own `mask_fatal`."""
         words = ["--team_a", str(self.weights(best=best)), "--team_b", opponent, "--games", str(games), "--seed", str(seed)]
+        if self.settings()["mask_fatal"]:
+            words.append("--mask_fatal")  # as the run's own evaluations
         result: dict[str, Any] = json.loads(_call("eval", *words, "--json"))
         result["win_rate_ci95"] = tuple(result["win_rate_ci95"])
         return Match(**{name: result[name] for name in Match.__dataclass_fields__})

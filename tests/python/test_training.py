@@ -79,6 +79,13 @@ def test_what_it_trained_can_be_played_and_looked_at(here):
         run.evaluate("nobody")
 
 
+def test_a_run_that_leaves_out_fatal_moves_is_evaluated_so(here):
+    run = snake_ddp.train(**TINY | {"mask_fatal": True}, progress=False)
+    line = ["--team_a", run.weights(), "--team_b", "level0", "--games", 20, "--seed", 1, "--json"]
+    plain, masked = (json.loads(call("eval", *line, *more).stdout)["score_a"] for more in ([], ["--mask_fatal"]))
+    assert run.evaluate("level0", games=20).score_a == masked != plain
+
+
 @pytest.mark.parametrize("wrong", [{"gamm": 1}, {"gamma": 3}, {"gamma": "x"}, {"algo": "dqn", "n_step": True}, {"config": "nothing"},
                                    {"algo": "dqn", "own_reward": 0.5, "expected_value": True}], ids=str)  # fmt: skip
 def test_what_is_wrong_is_refused_as_by_the_command(here, wrong):
