@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -116,15 +117,6 @@ class Help : public CLI::Formatter {
   std::map<std::string, std::string> defaults_;
 };
 
-// --learning_rate as the flags that it stands for, before those that were given.
-void set_learning_rates(TrainArgs& line, const std::string& algo) {
-  train::TrainOptions options;
-  for (const io::Field& field : train::fields(options))
-    if ((field.name == "c_lr" || field.name == "a_lr") &&
-        io::is_used(field, algo.empty() ? options.algo : algo))
-      line.given.insert(line.given.begin(), {field.name, *line.learning_rate});
-}
-
 // The keys of a run's config.json that set nothing here; the run reports which of them are no longer settings.
 std::vector<std::string> keys_passed_over(const std::string& settings, const std::string& resume) {
   std::vector<std::string> keys = {"run", "resume"};
@@ -161,7 +153,6 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
   return [line, arguments]() -> int {
     const std::string text = config_text(*line);  // once: a pipe can be read only once
     const train::TrainOptions first = first_settings(*line, text);
-    if (line->learning_rate) set_learning_rates(*line, first.algo);
     const bool on_gpu = first.device != "cpu" && gpus_for(first) > 0;
     if (!first.algo.empty()) line->options = train::usual_options(first.algo);
     io::Fields fields = train::fields(line->options);
@@ -171,11 +162,19 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
       if (std::find(given.begin(), given.end(), "run") != given.end()) given.clear();
       apply_given(fields, line->given);
       for (const auto& [name, value] : line->given) given.push_back(name);
-      // A number of episodes on the command line takes the place of a file's number of steps.
-      const auto is_typed = [&](const char* name) {
+      const auto is_typed = [&](std::string_view name) {
         return std::any_of(line->given.begin(), line->given.end(),
                            [&](const auto& typed) { return typed.first == name; });
       };
+      for (const io::Field& field : fields) {
+        const bool is_rate = field.name == "c_lr" || field.name == "a_lr";
+        if (!line->learning_rate || !is_rate || is_typed(field.name) ||
+            !io::is_used(field, line->options.algo))
+          continue;
+        io::set_from_text(field, *line->learning_rate);
+        given.push_back(field.name);
+      }
+      // A number of episodes on the command line takes the place of a file's number of steps.
       if (is_typed("max_episodes") && !is_typed("total_steps")) line->options.total_steps = 0;
       return given;
     };

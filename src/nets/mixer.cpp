@@ -5,6 +5,7 @@
 #include "fit.hpp"
 
 namespace snake_ddp::nets {
+
 Mixer::Mixer(MixerShape shape, at::Device device, const Backend* backend)
     : Net(shape, {{shape.state, (shape.agents + 3) * shape.embed}, {shape.embed, 0}, {1, 0}}, device,
           backend) {}

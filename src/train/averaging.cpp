@@ -18,11 +18,11 @@ constexpr const char* kVelocity = "velocity";  // of the outer step, in a checkp
 
 class EveryUpdate final : public Averaging {
  public:
-  explicit EveryUpdate(const Means& means) : lent_(means.post, means.now) {}
-  [[nodiscard]] const learners::Average& reduce() const override { return lent_; }
+  explicit EveryUpdate(const Means& means) : reduce_(means.post, means.now) {}
+  [[nodiscard]] const learners::Average& reduce() const override { return reduce_; }
 
  private:
-  learners::Average lent_;
+  learners::Average reduce_;
 };
 
 class Weights final : public Averaging {
@@ -30,7 +30,7 @@ class Weights final : public Averaging {
   Weights(learners::Learner& learner, std::int64_t interval, double momentum, Means means)
       : learner_(learner), interval_(interval), momentum_(momentum), means_(std::move(means)) {}
 
-  [[nodiscard]] const learners::Average& reduce() const override { return lent_; }
+  [[nodiscard]] const learners::Average& reduce() const override { return reduce_; }
 
   void begin() override {
     const c10::NoGradGuard no_grad;
@@ -95,7 +95,7 @@ class Weights final : public Averaging {
   std::int64_t interval_;  // updates between two averages
   double momentum_;
   Means means_;
-  learners::Average lent_;       // leaves gradients as they are
+  learners::Average reduce_;     // leaves gradients as they are
   at::Tensor start_, velocity_;  // [all networks' weights]
   std::int64_t since_ = 0;       // updates
 };

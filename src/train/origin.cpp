@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <optional>
 #include <set>
-#include <string_view>
 
 #include "io/atomic_file.hpp"
 #include "io/checkpoint_folder.hpp"

@@ -64,7 +64,7 @@ class Reporter {
   void pace(std::int64_t episode, const Pace& pace, const learners::UpdateStats* stats, double epsilon,
             int difficulty, std::int64_t replay_size);
 
-  /// The ranks' rank_stats since the last call; drawn with the next report.
+  /// What the ranks said of themselves since the last call; drawn with the next report.
   void ranks(std::vector<RankState> ranks);
 
   void evaluation(std::int64_t episode, const std::string& opponent, const play::MatchResult& result);

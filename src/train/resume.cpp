@@ -6,13 +6,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <filesystem>
 #include <functional>
 #include <iterator>
-#include <memory>
 #include <optional>
-#include <set>
 #include <sstream>
 #include <string_view>
 

@@ -364,6 +364,9 @@ def test_learning_rate_is_another_name(tmp_path, algo, rates):
     settings = settings_of(tmp_path, "--algo", algo, "--learning_rate", "0.01")
     assert {name: settings[name] for name in rates} == rates
     assert settings_of(tmp_path, "--algo", algo, "--learning_rate", "0.01", "--c_lr", "0.02")["c_lr"] == 0.02
+    run = next((tmp_path / "runs" / "snakes_3v3").glob("run1_*"))
+    again = call("--resume", run, "--learning_rate", "0.5", "--max_episodes", 30)  # the learner is the run's
+    assert again.returncode == 0 and again.stderr == "" and "c_lr 0.01 -> 0.5" in again.stdout
 
 
 def test_bash_completes_commands_and_flags():

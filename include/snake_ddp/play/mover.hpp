@@ -1,4 +1,4 @@
-// A searching team as a searcher of matches.
+// A searching team as a player of matches.
 #pragma once
 
 #include <memory>
