@@ -251,7 +251,8 @@ RunModel model_at(const std::string& path) {
     return {model_file(given, "actor", episodes.back()).string(),
             model_file(given, "critic", episodes.back()).string()};
   }
-  if (!is_there(given)) throw core::FileError(path + ": there are no such weights");
+  if (!is_there(given))
+    throw core::FileError(path + ": not found; give an actor_*.pth, or a run's folder for its last one");
   RunModel found{path, ""};
   constexpr std::string_view kActor = "actor_";
   if (const std::string name = given.filename().string(); name.starts_with(kActor)) {
