@@ -64,10 +64,37 @@ def functions(code):
             for symbol, text in re.findall(r"^[^\n]*\.(?:entry|func)\s+(?:\([^)]*\)\s*)?(\w+)\([^)]*\)[^;{]*\{(.*?)^\}", unit, re.MULTILINE | re.DOTALL)}
 
 
-def test_no_kernel_takes_more_registers_and_stack_than_the_page_says(code, tmp_path):
-    page = (SOURCE / "docs" / "gpu.md").read_text()
-    budgets = {name: (int(registers), int(stack))
-               for name, registers, stack in re.findall(r"^\| `([\w<>]+)` \|[^|]*\| (\d+) \| (\d+) \|", page, re.MULTILINE)}
+# Upper bounds of the registers and bytes of stack of one thread, on compute capability 9.0; what it does, and how many there are.
+# Where eight share a board, they keep what they compute from it in shared memory, 3.8 kB a board (game/survey.hpp): one thread alone
+# would need 11 kB of stack.
+MOST = {
+    "TerritoryMoves": (72, 160),  # moves of opponents that play by territory; 8 for a board
+    "StartBoard": (48, 384),  # new games on all boards; one for a board
+    "FrozenMoves": (32, 0),  # moves of frozen teams from their networks' outputs; one for a board
+    "PlayBoard": (96, 1280),  # a move with both teams' choices, rewards, n-step windows or rows of a rollout; one for a board
+    "SettleBoard<true>": (96, 896),  # stores transitions with their boards, deals new games; one for a board
+    "SettleBoard<false>": (128, 1024),  # the same with 26 or 30 features; one for a board
+    "CountStep": (32, 0),  # advances the counters; one
+    "SeePlain": (64, 576),  # 26 or 30 features of boards, or of rows of replay; one for a board
+    "SeeView": (80, 640),  # the window or the view of them; 8 for a board
+    "WriteGraphs": (32, 256),  # what a reader of tokens sees of boards; 3 for a board
+    "RandomBoard": (80, 512),  # a step with random moves, for `bench`; one for a board
+    "ExpectLast": (32, 0),  # values of the boards after a rollout; one for a seat
+    "ExpectCut": (32, 0),  # values of boards whose games were cut off; one for a seat
+    "Returns": (48, 0),  # a rollout's lambda-returns; one for a seat
+    "Begin": (8, 0),  # a rollout begins; one
+    "CountBatch": (16, 0),  # a batch was taken; one
+    "TakeRows": (24, 0),  # which rows of a rollout a batch holds; one for a row
+    "DrawRows": (24, 0),  # which rows a batch holds; one for a row
+    "LastLayer<1>": (40, 0),  # a layer with one output, for which cuBLAS has no fast product; 8 for a row
+    "LastLayer<4>": (48, 0),  # the same with four; 8 for a row
+    "DoubleQ": (48, 0),  # double Q-learning's error, loss and gradient; one for a learned value
+    "BeginAdam": (40, 0),  # clipping and the step's rate; one
+    "StepAdam": (24, 0),  # Adam and the targets' step; one for a parameter
+}
+
+
+def test_no_kernel_takes_more_registers_and_stack_than_it_may(code, tmp_path):
     ptxas, used = pathlib.Path((BUILD / "nvcc.txt").read_text()).with_name("ptxas"), {}
     for unit in (text for arch, text in code if arch == 90):
         (tmp_path / "unit.ptx").write_text(unit)
@@ -76,8 +103,8 @@ def test_no_kernel_takes_more_registers_and_stack_than_the_page_says(code, tmp_p
         report = subprocess.run(["c++filt"], input=done.stderr, capture_output=True, text=True, check=True).stdout
         for name, registers, stack in re.findall(r"entry function 'void [\w:]+<[\w:]+::(\w+(?:<\w+>)?) ?>(?:.*\n)*?.*Used (\d+) registers(?:.*?(\d+) bytes cumul)?", report):
             used[name] = int(registers), int(stack or 0)
-    assert set(used) == set(budgets)
-    assert {name: use for name, use in used.items() if use[0] > budgets[name][0] or use[1] > budgets[name][1]} == {}
+    assert set(used) == set(MOST)
+    assert {name: use for name, use in used.items() if use[0] > MOST[name][0] or use[1] > MOST[name][1]} == {}
 
 
 def test_kernels_round_each_operation_as_the_host_does(functions):
