@@ -6,16 +6,6 @@
   make_pictures.py film  GAME.json  OUT.svg   a game as `./snake_ddp eval --record FOLDER` writes it, step by step
   make_pictures.py page  PAGE.html  OUT.png   a page that `./snake_ddp replay` or `report` made, in Chromium
 
-Those of the pages, in the root of a build:
-
-  P=docs/pictures/make_pictures.py
-  $P curve runs/snakes_3v3/run1_20260131_120000 docs/pictures/curve.svg
-  ./snake_ddp eval --team_a models/champion.pth --team_b territory --games 10 --seed 6 --no_swap_sides --record films
-  $P film films/game_2.json docs/pictures/champion.svg --team_a champion --team_b territory
-  ./snake_ddp eval --team_a level2 --team_b level4 --games 10 --record games/scripts
-  ./snake_ddp replay games/scripts/game_1.json --html game.html
-  $P page game.html docs/pictures/replay_light.png --at 157 && $P page game.html docs/pictures/replay_dark.png --at 157 --dark
-
 Needs nothing but Python, and for `page` what the tests need. The SVG pictures follow the reader's light or dark setting. Teams and curves differ in shape as well as in colour.
 """
 import argparse
