@@ -266,6 +266,90 @@ def test_links_between_pages_lead_to_headings():
     assert wrong == []
 
 
+# ---- the pages say what is true now ----
+
+PAGES = [name for name in FILES if name.endswith(".md") and name.startswith(("README", "docs/", "launch/", "models/", "examples/", "SECURITY"))]
+GENERATED = {f"docs/reference/{name}.md" for name in ("flags", "commands", "run_folder", "tags", "exit_codes")}
+MOST_LINES = {"README.md": 130, "README.zh.md": 130, "README_DDP.md": 280, "README_DDP.zh.md": 280, "docs/results.md": 200}
+MOST_LINES_IN_ALL = 2600  # of those that people write in English
+
+HISTORY = r"""(?ix)
+    \b(?: since\ (?:then|version|v\d[\d.]*|20\d\d) | (?:has|have)\ since | until\ (?:now|then|recently|version|v\d[\d.]*|20\d\d) | up\ to\ now
+    | (?:than|as|like|unlike)\ before\b(?!\ [a-z]) | before\ (?:this\ (?:change|version)|that\ change|version|v\d[\d.]*|20\d\d) | the\ one\ before | (?:from|of)\ before\b
+    | before\ the\ \w+\ (?:existed|was\ added|were\ added)
+    | no\ longer | formerly | previously | originally | historically | in\ the\ past | at\ that\ time | nowadays | recently | currently | today(?:'s)?
+    | (?:an?|the|in|of|by|with|from)\ (?:earlier|older|previous|old)\ (?:versions?|releases?|builds?|presets?|pages?)\ of\ (?:the|this)\ (?:program|project|day|page|preset)
+    | (?:this|the)\ (?:earlier|older|old|previous)\ (?:version|preset|page|figure|table|champion)s?
+    | (?:was|were|has\ been|have\ been)\ (?:renamed|replaced|retired|superseded|introduced)
+    | not\ (?:\w+\ )?yet\ (?:run|tried|tested|measured|done)
+    | (?<!is\ )(?<!are\ )(?<!be\ )(?<!was\ )(?<!were\ )(?<!been\ )(?<!and\ )used\ to\ (?:be|have|take|need|do|make|run|end|stand|read|write|cost)
+    )\b | 旧版本 | 早期版本 | (?:以前|先前|之前)的版本 | 自那以后 | 此后改为 | 如今 | 目前尚 """
+COMMIT = r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b"
+DATE = r"\b20\d\d-[01]\d(?:-[0-3]\d)?\b|\b(?:January|February|March|April|June|July|August|September|October|November|December) 20\d\d\b|20\d\d ?年"
+DATED = {"docs/results.md"}
+# The platform, the Python trainer and its DDP variant have one name each.
+OTHER_NAMES = (r"(?i)\b(?:the|python|game's) reference(?:'s)?(?! (?:data|pages?|section)\b)\b|\b(?:original|upstream|reference) (?:trainer|program|repository|code)\b|"
+               r"\bpython ddp\b|\bpython (?:program|original|guide)\b|\bcompetition's (?:own )?(?:code|program|simulator|server|trainer|script)|"
+               r"参考(?:实现|训练器|代码)|原版?训练器|Python DDP")
+
+
+def prose(text, also_code=False):
+    """A page's text in its lines, without what is quoted: outputs, code and the addresses of links."""
+    text = re.sub(r"^\s*```.*?^\s*```", lambda block: "\n" * block.group().count("\n"), text, flags=re.M | re.S)
+    text = re.sub(r"\]\([^)\s]*\)", "]", text)
+    return text if also_code else re.sub(r"`[^`]*`", lambda code: "`" + "\n" * code.group().count("\n"), text)
+
+
+def phrases(pattern, text, also_code=False):
+    """(line, what was found), also where a line ends within it."""
+    plain = prose(text, also_code)
+    return [(plain.count("\n", 0, match.start()) + 1, match.group()) for match in re.finditer(pattern, plain.replace("\n", " "))]
+
+
+def on_pages(pattern, pages, also_code=False):
+    return [f"{name}:{line}: {words}" for name in pages for line, words in phrases(pattern, text_of(name), also_code)]
+
+
+def test_pages_tell_no_history():
+    assert on_pages(HISTORY, PAGES) == []
+
+
+def test_pages_have_no_commits_and_dates():
+    undated = [name for name in PAGES if name not in DATED]
+    assert on_pages(COMMIT, undated, also_code=True) + on_pages(DATE, undated, also_code=True) == []
+
+
+def test_other_systems_have_one_name_each():
+    assert on_pages(OTHER_NAMES, PAGES) == []
+
+
+@pytest.mark.parametrize("pattern, text", (
+    *((HISTORY, text) for text in (
+        "it fails since then", "Since version 2", "until v1.1", "until now", "The limit was the update. Until\n2026", "faster than before.", "bits of before the flags existed",
+        "it no\nlonger loads", "a previously measured", "today's preset", "with an earlier version of the program", "the older preset", "it has been renamed",
+        "not yet measured", "It used to be slow", "旧版本中", "如今可以")),
+    *((COMMIT, text) for text in ("measured at 1fbf276", "`c92ddbf`")),
+    *((DATE, text) for text in ("on 2026-11-22", "November 2026", "2026 年")),
+    *((OTHER_NAMES, text) for text in ("as in the reference", "The reference's", "the Python reference", "reference trainer", "the upstream code", "Python DDP trainer",
+                                       "competition's own code", "参考实现"))))
+def test_the_checks_of_pages_notice_them(pattern, text):
+    assert phrases(pattern, text, also_code=True)
+
+
+def test_the_checks_of_pages_let_pass_what_is_not_history():
+    fine = ("It trains until it is done, and saves before each vote. `no longer` is used to say so.\n```text\n2026-11-22 since then 1fbf276\n```\n"
+            "The bits are the same as before the stop. Intel's since Sapphire Rapids; the previous checkpoint; [it](docs/reference/flags.md#the-reference). "
+            "A reference implementation; an older glibc; arXiv:1706.05374; 1,192,964 bytes; run1_20261128_183103; deadbeef; ADPRL 2009; 这一步之前")
+    assert [found for pattern in (HISTORY, COMMIT, DATE, OTHER_NAMES) for found in phrases(pattern, fine)] == []
+
+
+def test_pages_are_short():
+    lines = {name: len(text_of(name).splitlines()) for name in PAGES}
+    assert {name: (lines[name], most) for name, most in MOST_LINES.items() if lines.get(name, 0) > most} == {}
+    written = {name: count for name, count in lines.items() if not name.endswith(".zh.md") and name not in GENERATED}
+    assert sum(written.values()) <= MOST_LINES_IN_ALL, sorted(written.items(), key=lambda page: -page[1])
+
+
 # ---- test data -----------------------------------------------------------------------------------------------------
 
 def uses(text, data_name):
@@ -290,9 +374,9 @@ def test_the_check_for_data_notices_a_file_that_no_test_names():
     assert not uses('load(folder + "/ddpg_" + activation + "_other.pth")', "ddpg_tanh_updates.pth")
 
 
-# ---- the two READMEs -----------------------------------------------------------------------------------------------
+# ---- pages in two languages -----------------------------------------------------------------------------------------------
 
-READMES = (("README.md", "README.zh.md"), ("README_DDP.md", "README_DDP.zh.md"))
+READMES = (("README.md", "README.zh.md"), ("README_DDP.md", "README_DDP.zh.md"), ("docs/first_hour.md", "docs/first_hour.zh.md"))
 COMMANDS = {"sh", "bash", "shell", "console", "json", "yaml"}
 
 
@@ -325,7 +409,7 @@ def structure(text):
 @pytest.mark.parametrize("part", ["headings", "code blocks", "flags"])
 def test_both_languages_have_the_same_structure(names, part):
     english, chinese = (structure((ROOT / name).read_text(encoding="utf-8"))[part] for name in names)
-    assert english or (part, names[0]) == ("flags", "README.md"), f"no {part} in {names[0]}"
+    assert english or part == "flags", f"no {part} in {names[0]}"
     assert english == chinese
 
 
