@@ -275,12 +275,12 @@ MOST_LINES_IN_ALL = 2600  # of those that people write in English
 
 HISTORY = r"""(?ix)
     \b(?: since\ (?:then|version|v\d[\d.]*|20\d\d) | (?:has|have)\ since | until\ (?:now|then|recently|version|v\d[\d.]*|20\d\d) | up\ to\ now
-    | (?:than|as|like|unlike)\ before\b(?!\ [a-z]) | before\ (?:this\ (?:change|version)|that\ change|version|v\d[\d.]*|20\d\d) | the\ one\ before | (?:from|of)\ before\b
+    | (?:than|as|like|unlike)\ before\b(?!\ [a-z]) | before\ (?:this\ (?:change|version)|that\ change|version|v\d[\d.]*|20\d\d) | (?:from|of)\ before\b
     | before\ the\ \w+\ (?:existed|was\ added|were\ added)
     | no\ longer | formerly | previously | originally | historically | in\ the\ past | at\ that\ time | nowadays | recently | currently | today(?:'s)?
     | (?:an?|the|in|of|by|with|from)\ (?:earlier|older|previous|old)\ (?:versions?|releases?|builds?|presets?|pages?)\ of\ (?:the|this)\ (?:program|project|day|page|preset)
     | (?:this|the)\ (?:earlier|older|old|previous)\ (?:version|preset|page|figure|table|champion)s?
-    | (?:was|were|has\ been|have\ been)\ (?:renamed|replaced|retired|superseded|introduced)
+    | (?:was|were)\ (?:renamed|retired|superseded|introduced|replaced\ (?:by|with))|(?:has|have)\ been\ (?:renamed|retired|superseded|introduced|replaced)
     | not\ (?:\w+\ )?yet\ (?:run|tried|tested|measured|done)
     | (?<!is\ )(?<!are\ )(?<!be\ )(?<!was\ )(?<!were\ )(?<!been\ )(?<!and\ )used\ to\ (?:be|have|take|need|do|make|run|end|stand|read|write|cost)
     )\b | 旧版本 | 早期版本 | (?:以前|先前|之前)的版本 | 自那以后 | 此后改为 | 如今 | 目前尚 """
