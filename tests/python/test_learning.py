@@ -89,7 +89,7 @@ def programs_in(page):
 
 def test_the_page_s_programs_run(tmp_path, monkeypatch):
     programs = programs_in(SOURCE / "docs" / "python.md")
-    assert len(programs) == 10
+    assert len(programs) == 9
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SNAKE_DDP_PROGRAM", STARTER)
     (tmp_path / "champion").symlink_to(SOURCE / "configs/champion.json")  # in the wheel with the trainer it is in the package
