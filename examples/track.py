@@ -19,7 +19,7 @@ def with_wandb(**settings):
 def with_mlflow(**settings):
     import mlflow
 
-    with mlflow.start_run():  # into ./mlruns, or where MLFLOW_TRACKING_URI says
+    with mlflow.start_run():  # into ./mlflow.db, or where MLFLOW_TRACKING_URI says
         mlflow.log_params(settings)
         numbers = (int, float)
         return snake_ddp.train(**settings, on_metrics=lambda report: mlflow.log_metrics(

@@ -25,7 +25,7 @@ from .notebook import Page
 from .teams import Match
 
 if TYPE_CHECKING:
-    import pandas
+    import pandas  # type: ignore[import-untyped, unused-ignore]
     from typing_extensions import Unpack
 
     from .flags import Flags

@@ -83,6 +83,16 @@ def test_the_careful_team_wins():
     assert own > other + 1
 
 
+def test_curves_reach_weights_and_biases(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SNAKE_DDP_PROGRAM", STARTER)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    run = example("track").with_wandb(config=str(SOURCE / "configs/smoke.json"), progress=False)
+    (kept,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    logged, reports = kept.read_bytes(), run.metrics()
+    assert all(key.encode() in logged for key in reports) and str(np.nanmax(reports["eval/score"])).encode() in logged
+
+
 def programs_in(page):
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
 
