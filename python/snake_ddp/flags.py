@@ -23,7 +23,7 @@ class Flags(TypedDict, total=False):
     opponent_difficulty_strategy: Text
     enable_opponent_evasion: bool
     opponent_evasion_start_episode: int
-    load_model: bool
+    load_model: bool | Text
     load_model_run: int
     load_model_run_episode: int
     local_rank: int

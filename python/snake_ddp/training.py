@@ -25,6 +25,7 @@ from .notebook import Page
 from .teams import Match
 
 if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped, unused-ignore]
     from typing_extensions import Unpack
 
     from .flags import Flags
@@ -122,13 +123,21 @@ class Run:
         return settings
 
     def metrics(self) -> dict[str, NDArray[Any]]:
-        """Its reports so far (docs/formats.md#metrics-metricsjsonl): an array for each key, NaN (for texts "") where a report has none.
-        `pandas.DataFrame(run.metrics())` is a table of them."""
+        """Its reports so far (docs/reference/tags.md): an array for each key, NaN (for texts "") where a report has none."""
         reports, _ = _reports_after(self.folder / "metrics.jsonl", 0)
         keys = dict.fromkeys(itertools.chain.from_iterable(reports))
         texts = {key for report in reports for key, value in report.items() if isinstance(value, str)}
         nothing = {key: "" if key in texts else numpy.nan for key in keys}
         return {key: numpy.array([nothing[key] if (value := report.get(key)) is None else value for report in reports]) for key in keys}
+
+    def frame(self) -> pandas.DataFrame:
+        """`metrics` as a table, a row for each report, by its step.
+
+        Throws  ImportError without pandas.
+        """
+        import pandas
+
+        return pandas.DataFrame(self.metrics()).set_index("step")
 
     def weights(self, *, best: bool = False) -> pathlib.Path:
         """The file of its last actor or Q-network, or with `best` of that with the best evaluation.

@@ -92,11 +92,15 @@ std::vector<std::string> with_empty_values(const std::vector<std::string>& argum
   return line;
 }
 
-// `--load_model PATH` as `--load_model_path PATH`: alone, the flag takes no value.
+// `--load_model PATH` and `--load_model=PATH` as `--load_model_path PATH`: alone, or on or off, the flag is a switch.
 void take_path_of_load_model(std::vector<std::string>& line) {
-  for (std::size_t i = 1; i + 1 < line.size(); ++i)
-    if ((line[i] == "--load_model" || line[i] == "--load-model") && !line[i + 1].starts_with('-'))
-      line[i] += line[i].find('_') == line[i].npos ? "-path" : "_path";
+  for (std::size_t i = 1; i < line.size(); ++i) {
+    const std::size_t name = std::min(line[i].find('='), line[i].size());
+    if (with(line[i].substr(0, name), '-', '_') != "__load_model") continue;
+    const bool has_path = name < line[i].size() ? !io::switch_value(line[i].substr(name + 1))
+                                                : i + 1 < line.size() && !line[i + 1].starts_with('-');
+    if (has_path) line[i].insert(name, line[i].find('_') < name ? "_path" : "-path");
+  }
 }
 
 // `fields`: all but --config are settings, with checks of their own; some may be empty.

@@ -49,13 +49,9 @@ struct TextSetter {
   const std::string& text;
 
   void operator()(bool* target) const {
-    if (text == "true" || text == "on" || text == "1" || text == "yes") {
-      *target = true;
-    } else if (text == "false" || text == "off" || text == "0" || text == "no") {
-      *target = false;
-    } else {
-      throw UsageError(fmt::format("--{} {}: expected on or off", f.name, text));
-    }
+    const std::optional<bool> value = switch_value(text);
+    if (!value) throw UsageError(fmt::format("--{} {}: expected on or off", f.name, text));
+    *target = *value;
   }
   void operator()(std::int64_t* target) const {
     const auto value = core::try_number<std::int64_t>(text);
@@ -227,6 +223,14 @@ std::string value_text(const Field& field) {
         }
       },
       field.target);
+}
+
+std::optional<bool> switch_value(std::string_view text) {
+  for (const std::string_view word : {"on", "true", "yes", "1"})
+    if (text == word) return true;
+  for (const std::string_view word : {"off", "false", "no", "0"})
+    if (text == word) return false;
+  return std::nullopt;
 }
 
 void set_from_text(const Field& field, const std::string& text) {

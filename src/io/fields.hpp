@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -56,6 +57,9 @@ void set_from_values(const Fields& fields, const Values& values);
 
 /// The value as text, as `--help` and messages show it.
 std::string value_text(const Field& field);
+
+/// What the text of a switch says: on, true, yes or 1; off, false, no or 0.
+std::optional<bool> switch_value(std::string_view text);
 
 /// Reads `text` into the field's target.
 /// Throws  UsageError that names the field, the text, and the allowed range or choices.

@@ -524,7 +524,8 @@ def test_a_start_from_weights_by_their_path(tmp_path):
     lone = tmp_path / "lone.pth"
     lone.write_bytes(actor.read_bytes())
     (lone.parent / "lone.pth.json").unlink(missing_ok=True)
-    for line in (["--load_model", actor], ["--load-model", run], [f"--load_model_path={actor}"], ["--load_model", lone]):
+    for line in (["--load_model", actor], ["--load-model", run], [f"--load_model_path={actor}"], ["--load_model", lone],
+                 [f"--load-model={lone}"]):  # fmt: skip
         assert hashes(*line, seed=8)[0] == first, line
     assert hashes(seed=8)[0] != first
     for path in (tmp_path / "none.pth", tmp_path):

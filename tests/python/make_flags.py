@@ -31,6 +31,8 @@ def text():
         (said,) = re.findall(rf"^  --{name}(?:,--[\w-]+)?\s+(.*)$", described, re.MULTILINE)
         choices = re.search(r" \(([\w|]+\|[\w|]+|snakes_3v3)\) \[", said)
         kind = "Text" if isinstance(value, str) else type(value).__name__
+        if name == "load_model":
+            kind = "bool | Text"  # a path is load_model_path
         if choices:
             kind = f"Literal[{', '.join(json.dumps(word) for word in choices[1].split('|'))}]"
         lines.append(f"    {name}: {kind}\n")

@@ -83,13 +83,23 @@ def test_the_careful_team_wins():
     assert own > other + 1
 
 
+def test_curves_reach_weights_and_biases(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SNAKE_DDP_PROGRAM", STARTER)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    run = example("track").with_wandb(config=str(SOURCE / "configs/smoke.json"), progress=False)
+    (kept,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    logged, reports = kept.read_bytes(), run.metrics()
+    assert all(key.encode() in logged for key in reports) and str(np.nanmax(reports["eval/score"])).encode() in logged
+
+
 def programs_in(page):
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
 
 
 def test_the_page_s_programs_run(tmp_path, monkeypatch):
     programs = programs_in(SOURCE / "docs" / "python.md")
-    assert len(programs) == 10
+    assert len(programs) == 9
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SNAKE_DDP_PROGRAM", STARTER)
     (tmp_path / "champion").symlink_to(SOURCE / "configs/champion.json")  # in the wheel with the trainer it is in the package

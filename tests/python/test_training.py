@@ -60,6 +60,8 @@ def test_its_reports_are_arrays(here):
         for value, line in zip(array.tolist(), lines, strict=True):
             assert value == line.get(key, "") if key == "opponent" else value == line[key] if key in line else np.isnan(value)
     assert metrics["eval/win_rate"].dtype == float and set(metrics["opponent"]) == {"", "level2"}
+    table = run.frame()
+    assert table.index.tolist() == metrics["step"].tolist() and table["eval/win_rate"].count() == np.isfinite(metrics["eval/win_rate"]).sum() > 0
     again = snake_ddp.Run(run.folder)
     assert list(again) == lines and again.code == 0 and again.wait() is again
     assert again.weights(best=True).name == "actor_best.pth"
