@@ -209,6 +209,8 @@ def features_30(board, i):
 
 REACH = 3  # cells that the window goes from the head
 HORIZON = 10  # steps that are looked ahead
+WINDOW = 277  # features of the window
+OF_MOVE = 8  # those of each move, which the view has besides
 
 
 def turned(difference, side):
@@ -309,7 +311,7 @@ def features_view(board, i):
     for d in DIRECTIONS[board.up(i)]:
         start = sets.of([board.beside(board.heads[i], d)])
         if not board.snakes[i] or d == BACK.get(board.directions[i]) or start & blocked[1]:
-            values += [float(d in allowed)] + [0] * 7
+            values += [float(d in allowed)] + [0] * (OF_MOVE - 1)
             continue
         both = []
         for shut in (blocked, closed):
@@ -330,7 +332,7 @@ def features_view(board, i):
 
 
 LSTM = "comm_net.lstm."
-FEATURES = {26: features_26, 30: features_30, 277: features_window, 309: features_view}
+FEATURES = {26: features_26, 30: features_30, WINDOW: features_window, WINDOW + ACTIONS * OF_MOVE: features_view}
 
 
 class Actor:
@@ -525,7 +527,7 @@ class Views(Torus):
         self.same = numpy.eye(ACTIONS, dtype=numpy.float32)
         self.across, self.columns = numpy.uint32(width - 1), numpy.uint32((1 << width) - 1)
 
-    def features(self, positions, outlooks):
+    def features(self, positions, of_moves):
         """[positions, 6, features], and whether moves are open [positions, 6, 4]."""
         n, nowhere = len(positions), self.height * self.width
         snakes = [snake for p in positions for snake in p.snakes]
@@ -546,7 +548,7 @@ class Views(Torus):
         has[at] |= numpy.array([1] * TEAM + [2] * TEAM, numpy.int16)
         has[self.place[bean] + board] |= 3
 
-        seen = numpy.zeros((n, SNAKES, 309 if outlooks else 277), numpy.float32)
+        seen = numpy.zeros((n, SNAKES, WINDOW + ACTIONS * OF_MOVE * of_moves), numpy.float32)
         window = has[self.window[up, head] + board[:, :, None]]
         cells = window.shape[2]
         seen[:, :, :cells] = window > 3
@@ -579,11 +581,11 @@ class Views(Torus):
         target = self.targets[head]
         survives = (has[self.place[target] + board[:, :, None]] < 8) & (numpy.arange(ACTIONS) != (heading ^ 1)[..., None])
         is_open = survives | ~survives.any(2, keepdims=True)
-        if outlooks:
-            outlook = self.outlooks(has.reshape(n, -1), head.T, target.transpose(2, 1, 0), survives.transpose(2, 1, 0))
-            outlook[0] = is_open.transpose(2, 1, 0)
-            by_move = numpy.take_along_axis(outlook.transpose(3, 2, 1, 0), numpy.array(DIRECTIONS)[up][..., None], 2)
-            seen[:, :, 277:] = by_move.reshape(n, SNAKES, -1)
+        if of_moves:
+            by_direction = self.of_moves(has.reshape(n, -1), head.T, target.transpose(2, 1, 0), survives.transpose(2, 1, 0))
+            by_direction[0] = is_open.transpose(2, 1, 0)
+            by_move = numpy.take_along_axis(by_direction.transpose(3, 2, 1, 0), numpy.array(DIRECTIONS)[up][..., None], 2)
+            seen[:, :, WINDOW:] = by_move.reshape(n, SNAKES, -1)
         return seen, is_open
 
     def sets(self, cells):
@@ -614,8 +616,8 @@ class Views(Torus):
             numpy.bitwise_or(reached, beside, reached)
             yield reached
 
-    def outlooks(self, has, head, target, survives):
-        """As Outlook and features_view have it, with a flood for each move: [8, 4, 6, boards]. The first of the eight is left out."""
+    def of_moves(self, has, head, target, survives):
+        """As Outlook and features_view have it, with a flood for each move: [OF_MOVE, 4, 6, boards], without the first."""
         n, steps = len(has), numpy.arange(HORIZON + 1, dtype=numpy.int16)[:, None, None]
         unblocked = ~self.sets(has > (steps << 2 | 3)) & self.columns  # [steps, rows, boards]
         free = numpy.empty((HORIZON + 1, self.height, 2, SNAKES, n), numpy.uint32)  # for a snake: of bodies; and of all others
@@ -643,7 +645,7 @@ class Views(Torus):
         numpy.bitwise_or.reduce(cells & bean, out=met[0])
         for now, cells in zip(met[1:], self.flood(cells, free[2:])):
             numpy.bitwise_or.reduce(cells & bean, out=now)
-        out, middle = numpy.empty((8, ACTIONS, SNAKES * n), numpy.float32), SNAKES * n
+        out, middle = numpy.empty((OF_MOVE, ACTIONS, SNAKES * n), numpy.float32), SNAKES * n
         room = count(cells)
         out[1], out[2] = room[:, :middle] * 0.01, room[:, middle:] * 0.02
         out[3] = count(cells[..., middle:] & bean[..., middle:]) * 0.2
@@ -652,7 +654,7 @@ class Views(Torus):
         first_foes = numpy.concatenate([theirs[1]] * TEAM + [ours[1]] * TEAM, 1)
         out[6] = (start & first_foes[:, None]).any(0)
         out[7] = (start & numpy.concatenate([mate[1] for mate in mates], 1)[:, None]).any(0)
-        return out.reshape(8, ACTIONS, SNAKES, n)
+        return out.reshape(OF_MOVE, ACTIONS, SNAKES, n)
 
 
 def headings(positions):
@@ -729,8 +731,8 @@ def views_of(height, width):
 
 def features_of(positions, views):
     """As Views.features, whatever the network sees."""
-    if ACTOR.sees >= 277:
-        return views.features(positions, ACTOR.sees > 277)
+    if ACTOR.sees >= WINDOW:
+        return views.features(positions, ACTOR.sees > WINDOW)
     rows, is_open = [], []
     for position in positions:
         shown = views.shown(position)

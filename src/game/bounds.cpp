@@ -68,7 +68,7 @@ void add_window(ObsKind kind, Listed& list) {
   list.add(1, -kLength, kLength);  // the lead
 }
 
-void add_outlooks(Listed& list) {
+void add_move_features(Listed& list) {
   for (int move = 0; move < kMoves; ++move) {
     for (const float most : view::kMostMoveFeatures) list.add(1, 0.0F, most);
   }
@@ -80,7 +80,7 @@ Bounds feature_bounds(ObsKind kind) {
   Listed list;
   if (is_view(kind)) {
     add_window(kind, list);
-    if (has_move_features(kind)) add_outlooks(list);
+    if (has_move_features(kind)) add_move_features(list);
   } else {
     add_plain(kind, list);
   }

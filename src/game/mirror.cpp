@@ -27,10 +27,10 @@ core::Mirror mirror_of(ObsKind kind) {
       all[static_cast<std::size_t>(view::kHeading + d)].of = view::kHeading + mirrored_move(d);
   }
   for (int feature = view::kFeatures; feature < obs_size(kind); ++feature) {
-    const int move_features = feature - view::kFeatures;
+    const int of_move = feature - view::kFeatures;
     all[static_cast<std::size_t>(feature)].of =
-        view::kFeatures + mirrored_move(move_features / view::kMoveFeatures) * view::kMoveFeatures +
-        move_features % view::kMoveFeatures;
+        view::kFeatures + mirrored_move(of_move / view::kMoveFeatures) * view::kMoveFeatures +
+        of_move % view::kMoveFeatures;
   }
   return {all, moves};
 }

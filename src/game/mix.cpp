@@ -139,7 +139,7 @@ std::int64_t code_of(const Rival& rival) {
 
 Rival rival_of(std::int64_t code) {
   SD_CHECK(code >= kLastFrozenCode && code < static_cast<std::int64_t>(kOpponents.size()),
-           "a rival's number must be one that number_of gives");
+           "a rival's number must be one that code_of gives");
   if (code <= kFirstFrozenCode) return {std::nullopt, static_cast<int>(kFirstFrozenCode - code)};
   if (code == kSelfCode) return {};
   return {static_cast<Opponent>(code)};

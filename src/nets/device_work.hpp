@@ -21,7 +21,7 @@ inline constexpr bool kHaveKernels = true;
 inline constexpr bool kHaveKernels = false;
 #endif
 
-/// Runs `work` once for each index below `count`: on the CPU at once, see base/each.hpp; on a GPU it is queued on the current
+/// Runs `work` once for each index below `count`: on the CPU at once, see core/each.hpp; on a GPU it is queued on the current
 /// stream by the work's own `int launch(const Work&, std::int64_t count, void* stream)`.
 /// Owner   the caller keeps the arrays of `work` until the stream has run it.
 /// Throws  c10::Error if it could not be queued, Bug for a GPU in a build without kernels.

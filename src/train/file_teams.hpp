@@ -30,7 +30,7 @@ class FileTeams {
   explicit FileTeams(const Plan& plan, at::Device device = at::kCPU);
 
   [[nodiscard]] const std::vector<Team>& teams() const { return teams_; }
-  /// Connections for the user about the files.
+  /// Remarks for the user about the files.
   [[nodiscard]] const std::vector<std::string>& remarks() const { return remarks_; }
 
   /// The team at an index of game::Rival, null if it is none of these. Owner: this.

@@ -35,15 +35,15 @@ SD_HD inline int nearest_bean(const State& state, int head, int taken) {
 
 /// The outcomes of a snake's four moves: squared distances to the target (0 without one), and which are
 /// blocked.
-struct MoveFeatures {
+struct Moves {
   int cell[4];
   int distance[4];
   int blocked[4];  // 0 or 1
 };
 
-SD_HD inline MoveFeatures look(const State& state, int head, int target_bean) {
+SD_HD inline Moves look(const State& state, int head, int target_bean) {
   const int target = state.beans[target_bean < 0 ? 0 : target_bean], any = target_bean < 0 ? 0 : 1;
-  MoveFeatures o;
+  Moves o;
   for (int d = 0; d < 4; ++d) {
     o.cell[d] = follow(head, d);
     o.distance[d] = squared_distance(o.cell[d], target) * any;
@@ -59,9 +59,9 @@ SD_HD inline std::uint8_t lowest(const int (&score)[4]) {
   return static_cast<std::uint8_t>(best % 4);
 }
 
-SD_HD inline std::uint8_t nearest(const MoveFeatures& o) { return lowest(o.distance); }
+SD_HD inline std::uint8_t nearest(const Moves& o) { return lowest(o.distance); }
 
-SD_HD inline std::uint8_t nearest_unblocked(const MoveFeatures& o) {
+SD_HD inline std::uint8_t nearest_unblocked(const Moves& o) {
   int score[4];
   for (int d = 0; d < 4; ++d) score[d] = o.distance[d] * (1 - o.blocked[d]) + kNever * o.blocked[d];
   return lowest(score);
@@ -70,7 +70,7 @@ SD_HD inline std::uint8_t nearest_unblocked(const MoveFeatures& o) {
 /// Level 3. The term for blocked neighbours is the same for all four moves and cannot decide. The distances
 /// are square roots of integers below 443: two of them differ by exactly 5, or by at least 5e-5 more or less,
 /// so whole units of 2^-20 keep the order and the ties.
-SD_HD inline std::uint8_t nearest_with_penalty(const MoveFeatures& o) {
+SD_HD inline std::uint8_t nearest_with_penalty(const Moves& o) {
   constexpr double kUnits = 1 << 20;
   int score[4];
   for (int d = 0; d < 4; ++d)
@@ -81,7 +81,7 @@ SD_HD inline std::uint8_t nearest_with_penalty(const MoveFeatures& o) {
 
 /// Evasion: the moves that begin a walk over two unblocked cells; each second cell counts for the walk that
 /// reaches it first. Two different first moves reach the same second cell only around a corner.
-SD_HD inline std::uint8_t nearest_with_a_way_on(const State& state, const MoveFeatures& o) {
+SD_HD inline std::uint8_t nearest_with_a_way_on(const State& state, const Moves& o) {
   int score[4], ways = 0;
   for (int d = 0; d < 4; ++d) {
     int way_on = 0;
@@ -115,7 +115,7 @@ SD_HD inline void act_by_sight(Opponent opponent, const State& state, int team, 
   SD_ROLLED for (int i = first; i < first + kTeamSize; ++i) {
     const int head = state.head(i);
     const int target = moves::nearest_bean(state, head, taken);
-    const moves::MoveFeatures move_features = moves::look(state, head, target);
+    const moves::Moves move_features = moves::look(state, head, target);
     switch (opponent) {
       case Opponent::kLevel1:
         out.of[i] = moves::nearest(move_features);

@@ -1,5 +1,5 @@
 // What the view and the territory heuristic first compute from a board. Eight threads that share memory compute it in
-// phases (base/each.hpp): one thread alone would need eleven kilobytes of stack. On the host, reach_of and
+// phases (core/each.hpp): one thread alone would need eleven kilobytes of stack. On the host, reach_of and
 // view::surroundings_of do the same in one go.
 #pragma once
 

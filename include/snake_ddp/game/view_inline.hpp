@@ -275,8 +275,8 @@ SD_HD inline void write_move_features(const game::MoveFeatures& o, bool open, fl
 }
 
 /// Where each of the four moves of a snake leads, with `up` up.
-SD_HD_APART inline void write_move_featuress(const game::State& state, const game::Reach& reach, int snake,
-                                             int up, float* out) {
+SD_HD_APART inline void write_moves(const game::State& state, const game::Reach& reach, int snake, int up,
+                                    float* out) {
   game::MoveFeatures move_features[4];
   game::look_ahead(state, reach, snake, move_features);
   const unsigned open = open_moves(state, snake);
@@ -294,7 +294,7 @@ SD_HD_APART inline void write_snakes(ObsKind kind, const game::State& state, int
   if (!has_move_features(kind)) return;
   const game::Reach reach = game::reach_of(state, segments);
   SD_ROLLED for (int i = first; i < last; ++i)
-      write_move_featuress(state, reach, i, up_of(kind, state, i), out + (i - first) * stride + kFeatures);
+      write_moves(state, reach, i, up_of(kind, state, i), out + (i - first) * stride + kFeatures);
 }
 
 /// The features of the team's three snakes.
