@@ -18,6 +18,7 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -39,10 +40,9 @@ MATCHES = [("strength", CHAMPION, foe, 3000, 77) for foe in SCRIPTS] + [
     ("beats", f"{EXPERT}:puct400", f"{EXPERT}:puct100", 400, 76), ("search", f"{EXPERT}:puct400", "territory", 1000, 77),
     ("search", f"{EXPERT}:puct400", "level2", 1000, 77)]
 LADDER = ["random", "level1", "level2", "level4", "evasion", "territory", "tests/data/upstream_actor_2000.pth:softmax", EXPERT, CHAMPION]
-LEVELS = (0.8, 0.9, 0.95)
+LEVELS, SEEDS = (0.8, 0.9, 0.95), (1, 101, 201)
 # preset: (opponent in the evaluations, share of the minutes for each seed)
-TIMES = {"champion": ("territory", 0.19), "ddpg": ("level2", 0.13)}
-SEEDS = (1, 101, 201)
+TIMES = {"champion.json": ("territory", 0.19), "ddpg.json": ("level2", 0.13)}
 # bench with its flags: {row: what the page calls it}
 BENCHES = {
     "game": {"game_step_random": "steps of a board, random moves"},
@@ -54,6 +54,9 @@ BENCHES = {
     "allreduce --rounds 1 --config configs/reference.json": {"allreduce_gradients_shared_memory": "averaging gradients, two ranks"},
     "train --rounds 1 --config configs/champion.json": {
         "train_one_rank": "run of one rank, `champion.json`", "train_steps_2_ranks": "run of two ranks, `champion.json`"}}
+ON_GPU = {
+    "game --device cuda --boards 65536": {"device_game_step_random_65536_boards": "steps of 65,536 boards on the GPU, random moves"},
+    "update --device cuda --config configs/dqn.json": {"device_dqn_layer_norm_update_batch_384": "update on the GPU, `dqn.json`, batch 384"}}
 ABLATED = ["base", "again", "window", "no_symmetry", "hidden_128", "self_only", "no_mask", "td_lambda_0.9", "rollout_epochs_1", "pqn"]
 
 
@@ -66,17 +69,14 @@ def wilson(rate, games, z=1.959963984540054):
     return middle - half, middle + half
 
 
-def git(*words):
-    return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True).stdout.strip()
-
-
 def commit():
-    """The newest one that changed the program, a preset or a team."""
-    return git("log", "-1", "--format=%h", "--abbrev=8", "--", *SOURCES) + ("+" if git("status", "--porcelain", "--", *SOURCES) else "")
+    """The newest one that changed the program, a preset or a team; with + if there are changes besides."""
+    newest, changes = (output_of(["git", *words, "--", *SOURCES]).strip() for words in (["log", "-1", "--format=%h", "--abbrev=8"], ["status", "--porcelain"]))
+    return newest + ("+" if changes else "")
 
 
 def machine():
-    said = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    said = pathlib.Path("/proc/cpuinfo").read_text("utf-8")
     cpu = {key.strip(): value.strip() for key, _, value in (row.partition(":") for row in said.split("\n\n")[0].splitlines())}
     flags = cpu["flags"].split()
     name = re.sub(r"\(R\)|\(TM\)|CPU|@.*|\d+-Core|Processor", "", cpu["model name"])
@@ -84,20 +84,14 @@ def machine():
         name += {"25": " (Zen 4)" if "avx512f" in flags else " (Zen 3)", "26": " (Zen 5)"}.get(cpu["cpu family"], "")
     vectors = next((word for flag, word in (("amx_bf16", "AMX"), ("avx512_bf16", "AVX512-BF16"), ("avx512f", "AVX-512"), ("avx2", "AVX2"))
                     if flag in flags), "no AVX2")
-    try:
-        gpus = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True).stdout.split("\n")[0]
-    except OSError:
-        gpus = ""
-    return ", ".join([" ".join(name.split()), f"{len(os.sched_getaffinity(0))} cores", vectors, gpus or "no GPU"])
+    gpu = shutil.which("nvidia-smi") and output_of(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]).split("\n")[0]
+    return ", ".join([" ".join(name.split()), f"{len(os.sched_getaffinity(0))} cores", vectors, gpu or "no GPU"])
 
 
 def is_idle(seconds=2.0):
     """Whether other programs leave this machine's cores alone."""
-    def times():
-        return [int(word) for word in pathlib.Path("/proc/stat").read_text(encoding="utf-8").splitlines()[0].split()[1:9]]
-    first = times()
-    time.sleep(seconds)
-    spent = [after - before for before, after in zip(first, times())]
+    counted = [(time.sleep(pause), pathlib.Path("/proc/stat").read_text("utf-8").splitlines()[0].split()[1:9])[1] for pause in (0, seconds)]
+    spent = [int(after) - int(before) for before, after in zip(*counted)]
     return spent[3] + spent[4] > 0.9 * sum(spent)
 
 
@@ -106,17 +100,16 @@ def key_of(row):
 
 
 def stored(path):
-    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+    return json.loads(path.read_text("utf-8"))["rows"] if path.exists() else []
 
 
 def keep(line, table, name, command, found):
     """Stores a row at once, so that what follows may be stopped."""
-    row = {"table": table, "name": name, "machine": line.machine, "commit": commit(), "command": command} | found
-    if line.busy:
-        row["busy"] = True
+    found = json.loads(json.dumps(found), parse_float=lambda word: float(f"{float(word):.5g}"))
+    row = {"table": table, "name": name, "machine": line.machine, "commit": commit(), "command": command} | found | (
+        {"busy": True} if line.busy and table in ("time", "speed", "trainer", "beats") else {})
     rows = sorted([other for other in stored(line.store) if key_of(other) != key_of(row)] + [row], key=key_of)
-    text = ",\n".join(json.dumps(one, ensure_ascii=False) for one in rows)
-    line.store.write_text(f'{{"rows": [\n{text}\n]}}\n', encoding="utf-8")
+    line.store.write_text('{"rows": [\n' + ",\n".join(json.dumps(one, ensure_ascii=False) for one in rows) + "\n]}\n", "utf-8")
     print(f"{table}: {name}: {json.dumps(found)}"[:200], flush=True)
 
 
@@ -139,8 +132,9 @@ def ours(line, words):
     return output_of([str(line.program), *words.split()])
 
 
-def rounded(value):
-    return float(f"{value:.4g}") if isinstance(value, float) else [rounded(one) for one in value] if isinstance(value, list) else value
+def match_row(team, against, seed, result):
+    return {"team": team, "against": against, "seed": seed} | {
+        name: result[name] for name in ("games", "wins", "draws", "losses", "win_rate_ci95", "score_a", "score_b")}
 
 
 # ---- measurements --------------------------------------------------------------------------------------------------
@@ -155,52 +149,39 @@ def play(line):
         name, games = f"{short(team)} against {short(foe)}", min(games, line.games)
         command = f"eval --team_a {team} --team_b {foe} --games {games} --seed {seed}"
         if time.monotonic() < until and all(word in name for word in line.only) and not is_known(line, table, name, f"./snake_ddp {command}"):
-            result = json.loads(ours(line, f"{command} --json"))
-            keep(line, table, name, f"./snake_ddp {command}", {"team": short(team), "against": short(foe), "seed": seed} | {
-                name: rounded(result[name]) if name != "win_rate_ci95" else [round(bound, 5) for bound in result[name]]
-                for name in ("games", "wins", "draws", "losses", "win_rate_ci95", "score_a", "score_b")})
+            keep(line, table, name, f"./snake_ddp {command}", match_row(short(team), short(foe), seed, json.loads(ours(line, f"{command} --json"))))
     command = f"eval --ladder {' '.join(LADDER)} --games {min(1000, line.games)} --seed 1 --anchor random"
     if not line.only and time.monotonic() < until and not is_known(line, "ladder", "all pairs", f"./snake_ddp {command}"):
         found = json.loads(ours(line, f"{command} --json"))["ladder"]
         keep(line, "ladder", "all pairs", f"./snake_ddp {command}", {
-            "ladder": [{name: rounded(one[name]) for name in ("team", "elo", "elo_ci95", "wins", "draws", "losses")} for one in found]})
-
-
-def first_evaluations(line, command, folder):
-    """Seconds until the first evaluation that reaches each level; None where none did."""
-    ours(line, f"{command} --runs_dir {folder}")
-    metrics = next(pathlib.Path(folder).glob("*/*/metrics.jsonl")).read_text(encoding="utf-8")
-    judged = [(60 * row["minutes"], row["eval/win_rate"]) for row in map(json.loads, metrics.splitlines()) if row.get("eval/win_rate") is not None]
-    return [next((round(seconds, 1) for seconds, rate in judged if rate >= level), None) for level in LEVELS]
+            "ladder": [{name: one[name] for name in ("team", "elo", "elo_ci95", "wins", "draws", "losses")} for one in found]})
 
 
 def measure_time(line):
     for preset, (opponent, share) in TIMES.items():
         minutes = share * line.minutes / len(SEEDS) * (1.5 if "speed" not in line.what else 1)
-        config = line.preset or f"configs/{preset}.json"
+        config = line.preset or f"configs/{preset}"
         command = (f"--ddp --world_size 2 --config {config} --eval_opponent {opponent} --eval_interval 1000 --target_win_rate {LEVELS[-1]} "
                    f"--max_minutes {minutes:.2g}")
-        runs = []
+        runs = []  # for each seed the seconds until the first evaluation that reaches each level
         for seed in SEEDS:
             with tempfile.TemporaryDirectory() as folder:
-                runs.append(first_evaluations(line, f"{command} --seed {seed}", folder))
+                ours(line, f"{command} --seed {seed} --runs_dir {folder}")
+                reports = [json.loads(text) for text in next(pathlib.Path(folder).glob("*/*/metrics.jsonl")).read_text("utf-8").splitlines()]
+            runs.append([next((round(60 * one["minutes"], 1) for one in reports if (one.get("eval/win_rate") or 0) >= level), None) for level in LEVELS])
         keep(line, "time", f"{preset} against {opponent}", f"./snake_ddp {command} --seed SEED", {
             "preset": preset, "against": opponent, "seeds": SEEDS, "limit_s": round(60 * minutes), "seconds": dict(zip(map(str, LEVELS), zip(*runs)))})
 
 
-def spread(values):
-    return rounded([statistics.median(values), min(values), max(values)])
-
-
 def measure_speed(line):
     seconds = line.minutes * 60 / (600 if "time" in line.what else 300)
-    for what, names in BENCHES.items():
+    for what, names in (BENCHES | ({} if line.machine.endswith("no GPU") else ON_GPU)).items():
         command = f"{what} --seconds {seconds * (4 if what.startswith('train') else 1):.2g}"
         rounds = [{row["name"]: row for row in json.loads(output_of([str(line.bench), *command.split(), "--json"]))["benches"]} for _ in range(3)]
         for name, words in names.items():
             found = [one[name] for one in rounds]
             keep(line, "speed", words, f"build/release/dev/bench/bench {command}", {"unit": found[0]["unit"]} | {
-                part: spread([row[part] for row in found]) for part in ("value", "limit", "ratio")})
+                part: [of([row[part] for row in found]) for of in (statistics.median, min, max)] for part in ("value", "limit", "ratio")})
     if line.trainer:
         words = f"--seconds {line.minutes * 60 / 60:.2g} --our_seconds {line.minutes * 60 / 150:.2g} --rounds 2"
         said = output_of([sys.executable, "dev/python_reference.py", line.trainer, "--python", line.python, "--bench", str(line.bench), "--json",
@@ -211,9 +192,10 @@ def measure_speed(line):
 
 def ablation(line):
     out = ROOT / "build" / "ablation"
-    words = f"--config {line.preset or 'configs/champion.json'} --opponent territory --steps {line.steps} --seeds 1 101 201 --games 3000 --only {' '.join(ABLATED)}"
+    words = (f"--config {line.preset or 'configs/champion.json'} --opponent territory --steps {line.steps} --seeds {' '.join(map(str, SEEDS))} "
+             f"--games 3000 --only {' '.join(ABLATED)}")
     output_of([sys.executable, "dev/ablation.py", "--out", str(out), "--binary", str(line.program), *words.split()])
-    runs = json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))["runs"]
+    runs = json.loads(out.with_suffix(".json").read_text("utf-8"))["runs"]
     for variant in dict.fromkeys(run["variant"] for run in runs):
         found = [run for run in runs if run["variant"] == variant]
         keep(line, "ablation", variant, f"dev/ablation.py --out build/ablation {words}", {
@@ -226,8 +208,9 @@ def platform(line):
         ours(line, f"export --actor {EXPERT} --format submission --output {folder}/team")
         words = f"--games {min(200, line.games)} --seed 1"
         said = output_of([line.python, "dev/platform_games.py", "--platform", line.checkout, "--submission", f"{folder}/team", "--json", *words.split()])
+    result = json.loads(said.splitlines()[-1])
     keep(line, "platform", "the submission against territory", f"dev/platform_games.py --platform CHECKOUT --submission team {words}",
-         {"team": "expert as a submission", "against": "territory"} | json.loads(said.splitlines()[-1]))
+         match_row("expert as a submission", "territory", 1, result))
 
 
 def beat(line):
@@ -236,15 +219,16 @@ def beat(line):
                  f"--minutes {line.minutes:g}")
         output_of([sys.executable, "dev/exploit.py", *words.split(), "--binary", str(line.program), "--runs_dir", f"{folder}/runs",
                    "--output", f"{folder}/found.json", "--", "--total_steps", "1000000000"])
-        for row in json.loads(pathlib.Path(folder, "found.json").read_text(encoding="utf-8"))["found"]:
+        for row in json.loads(pathlib.Path(folder, "found.json").read_text("utf-8"))["found"]:
             team = {"nothing": "trained from nothing", "player": "trained from its weights"}[row["start"]] + f", {line.minutes:g} minutes, with puct100"
-            keep(line, "beats", f"{team} against expert:puct100", f"dev/exploit.py {words}", {"team": team, "against": "expert:puct100", "seed": 77} | {
-                name: row["result"][name] for name in ("games", "wins", "draws", "losses", "win_rate_ci95", "score_a", "score_b")})
+            keep(line, "beats", f"{team} against expert:puct100", f"dev/exploit.py {words}", match_row(team, "expert:puct100", 77, row["result"]))
 
 
 # ---- pages ---------------------------------------------------------------------------------------------------------
 
-# (table, name, team, against in English, in Chinese); none for the same as above
+# heads, "to" and the column of FRONT with the opponent
+READMES = {"README.md": ("team|against|>games|>win rate|95 % interval", "to", 3), "README.zh.md": ("队伍|对手|>局数|>胜率|95 % 置信区间", "至", 4)}
+# (table, name, team, opponent in English, in Chinese)
 FRONT = [("strength", "champion against level2", "`champion.pth`", "level 2, the platform's greedy script", "level 2，平台自带的贪心脚本"),
          ("strength", "champion against territory", "`champion.pth`", "territory", "territory"),
          ("search", "champion:look4 against territory", "`champion.pth:look4`", "territory", "territory"),
@@ -277,21 +261,18 @@ def grid(heads, rows):
 
 def pattern_of(command):
     """A row's command, with what the table's columns say left out."""
-    for flag, word in (("team_a", "TEAM"), ("team_b", "AGAINST"), ("games", "GAMES"), ("seed", "SEED")):
-        command = re.sub(rf"--{flag} \S+", f"--{flag} {word}", command) if command.startswith("./snake_ddp eval --team_a") else command
-    return command
+    words = {"team_a": "TEAM", "team_b": "AGAINST", "games": "GAMES", "seed": "SEED"}
+    return re.sub(rf"--({'|'.join(words)}) \S+", lambda at: f"--{at[1]} {words[at[1]]}", command) if "eval --team_a" in command else command
 
 
 def with_notes(heads, rows, cells_of):
     """A table, and below it how its rows were made: command, machine, commit. With several of them a column says which."""
-    notes = list(dict.fromkeys((pattern_of(row["command"]), row["machine"], row["commit"]) for row in rows))
-    many = len(notes) > 1
-    cells = []
-    for row in rows:
-        note = str(1 + notes.index((pattern_of(row["command"]), row["machine"], row["commit"])))
-        cells += [[*one, note] if many else one for one in cells_of(row)]
-    said = [f"`{command}`; {machine}; commit {commit}." for command, machine, commit in notes]
-    return [*grid([*heads, ">run"] if many else heads, cells), "", *([f"{k}. {note}" for k, note in enumerate(said, 1)] if many else said)]
+    made = [f"`{pattern_of(row['command'])}`; {row['machine']}; commit {row['commit']}." for row in rows]
+    notes = list(dict.fromkeys(made))
+    if len(notes) == 1:
+        return [*grid(heads, [cells for row in rows for cells in cells_of(row)]), "", *notes]
+    return [*grid([*heads, ">run"], [[*cells, str(1 + notes.index(note))] for row, note in zip(rows, made) for cells in cells_of(row)]), "",
+            *(f"{k}. {note}" for k, note in enumerate(notes, 1))]
 
 
 def matches(rows):
@@ -313,7 +294,7 @@ def times(rows):
             return f"{sum(one is not None for one in found)} of {len(found)} seeds in {row['limit_s']} s" if found else ""
         return f"{statistics.mean(found):.0f} s" + (f" ({min(found):.0f} to {max(found):.0f})" if len(found) > 1 else "")
     return with_notes(["preset", "against", ">seeds", *(f">{100 * level:.0f} %" for level in LEVELS)], rows, lambda row: [[
-        f"`{row['preset']}.json`", row["against"], str(len(row["seeds"])), *(cell(row, level) for level in LEVELS)]])
+        f"`{row['preset']}`", row["against"], str(len(row["seeds"])), *(cell(row, level) for level in LEVELS)]])
 
 
 def speeds(rows):
@@ -330,20 +311,15 @@ def trainers(rows):
 
 def ablations(rows):
     from ablation import interval
-    rows = sorted(rows, key=lambda row: (row["name"] not in ("base", "again"), row["name"] != "base", -statistics.mean(row["win_rates"])))
-    base = statistics.mean(rows[0]["win_rates"])
-    runs = len(rows[0]["win_rates"])
-    noise = 1.96 * math.sqrt(statistics.mean(statistics.variance(row["win_rates"]) for row in rows) * 2 / runs) if runs > 1 else 1
-    table = with_notes(["variant", "what differs", ">win rate", "95 % interval", ">to the preset"], rows, lambda row: [[
-        row["name"], row["what"], f"{percent(statistics.mean(row['win_rates']))[0]} %", "{} to {}".format(*percent(*interval(row["win_rates"], 3000))),
-        "" if row["name"] == "base" else f"{100 * (statistics.mean(row['win_rates']) - base):+.1f}"]])
-    return [f"{runs} seeds each; the interval is Student's, over the seeds. Runs of one variant differ so much from seed to seed that two means of {runs} differ by up to "
-            f"{100 * noise:.1f} points with nothing changed: smaller differences are noise.", "", *table]
-
-
-def platforms(rows):
-    said = [f"A step of the team took {row['ms'][0]:.0f} ms at the median and {row['ms'][1]:.0f} at the 99th percentile." for row in rows if "ms" in row]
-    return [*matches(rows), *([""] if said else []), *said]
+    rows = sorted(rows, key=lambda row: (row["name"] != "base", row["name"] != "again", -statistics.mean(row["win_rates"])))
+    base, runs = statistics.mean(rows[0]["win_rates"]), len(rows[0]["win_rates"])
+    noise = 196 * math.sqrt(statistics.mean(statistics.variance(row["win_rates"]) for row in rows if len(row["win_rates"]) > 1) * 2 / runs)
+    return [f"{runs} seeds each; the interval of their mean is Student's. By how much runs of one variant differ, two means of {runs} differ by up to {noise:.1f} points "
+            "with nothing changed: smaller differences are noise.", "",
+            *with_notes(["variant", "what differs", ">seeds", ">win rate", "95 % interval", ">to the preset"], rows, lambda row: [[
+                row["name"], row["what"], str(len(row["seeds"])), f"{percent(statistics.mean(row['win_rates']))[0]} %",
+                "{} to {}".format(*percent(*interval(row["win_rates"], 3000))),
+                "" if row["name"] == "base" else f"{100 * (statistics.mean(row['win_rates']) - base):+.1f}"]])]
 
 
 # heading: (table, what is said first, how it is written)
@@ -354,7 +330,7 @@ PAGE = {
     "Who beats the expert": ("beats", "A team can be strong on average and easy to beat for an opponent that knows it. `dev/exploit.py` trains opponents against the "
                              "team's frozen network; both sides search in the games.", matches),
     "As a submission": ("platform", "`snake_ddp export --format submission`, on the platform's own code, half of the games on each side. The submission searches with up "
-                        "to 1,024 simulations within 250 ms a step; a slower machine makes fewer.", platforms),
+                        "to 1,024 simulations within 250 ms a step; a slower machine makes fewer.", matches),
     "Time to strength": ("time", "Seconds of training on two ranks, evaluations included, to the first evaluation that reaches the rate: mean, least and greatest of the "
                          "seeds. An evaluation is 1,000 games: 95 % are 93.5 to 96.2.", times),
     "What each part of the champion's preset is worth": (
@@ -370,24 +346,28 @@ OPENING = """# Results
 (Wilson). Games are the same on the same kind of processor; on another one a few of a thousand end differently. Below each table: its command, machine and commit."""
 
 
-def write_pages(line):
-    rows = [row for row in stored(line.store) if not row.get("busy")]
+def pages(rows):
+    """{name: text} of the page and of both READMEs, whose other text stays."""
+    rows = [row for row in rows if not row.get("busy")]
     page = [OPENING]
     for heading, (table, says, written) in PAGE.items():
         if found := [row for row in rows if row["table"] == table]:
             page += ["", f"## {heading}", "", says, "", *written(found)]
-    (line.pages / "docs" / "results.md").write_text("\n".join(page) + "\n", encoding="utf-8")
-    for name, heads, to, language in (("README.md", "team|against|>games|>win rate|95 % interval", "to", 3), ("README.zh.md", "队伍|对手|>局数|>胜率|95 % 置信区间", "至", 4)):
+    made = {"docs/results.md": "\n".join(page) + "\n"}
+    for name, (heads, to, language) in READMES.items():
         cells = []
         for front in FRONT:
             if found := [row for row in rows if (row["table"], row["name"]) == front[:2]]:
                 row = max(found, key=lambda row: row["games"])
-                rate, interval = figures(row)
-                cells.append([front[2], front[language], f"{row['games']:,}", rate, interval.replace("to", to)])
-        path = line.pages / name
-        text = path.read_text(encoding="utf-8")
+                cells.append([front[2], front[language], f"{row['games']:,}", figures(row)[0], figures(row)[1].replace("to", to)])
         table = "\n".join(grid(heads.split("|"), cells))
-        path.write_text(re.sub(r"(<!-- results -->\n).*?(<!-- /results -->)", lambda at: f"{at[1]}{table}\n{at[2]}", text, flags=re.S), encoding="utf-8")
+        made[name] = re.sub(r"(<!-- results -->\n).*?(<!-- /results -->)", lambda at: f"{at[1]}{table}\n{at[2]}", (ROOT / name).read_text("utf-8"), flags=re.S)
+    return made
+
+
+def write_pages(line):
+    for name, text in pages(stored(line.store)).items():
+        (ROOT / name).write_text(text, "utf-8")
 
 
 def main():
@@ -405,7 +385,6 @@ def main():
     parser.add_argument("--python", default=sys.executable, help="an interpreter with what these two need")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "snake_ddp")
     parser.add_argument("--bench", type=pathlib.Path, default=ROOT / "build/release/dev/bench/bench")
-    parser.add_argument("--pages", type=pathlib.Path, default=ROOT, help="where `page` writes [the repository]")
     parser.add_argument("--store", type=pathlib.Path, default=ROOT / "docs" / "results.json")
     line = parser.parse_args()
     line.machine = machine()
