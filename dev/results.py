@@ -40,9 +40,9 @@ MATCHES = [("strength", CHAMPION, foe, 3000, 77) for foe in SCRIPTS] + [
     ("beats", f"{EXPERT}:puct400", f"{EXPERT}:puct100", 400, 76), ("search", f"{EXPERT}:puct400", "territory", 1000, 77),
     ("search", f"{EXPERT}:puct400", "level2", 1000, 77)]
 LADDER = ["random", "level1", "level2", "level4", "evasion", "territory", "tests/data/upstream_actor_2000.pth:softmax", EXPERT, CHAMPION]
-LEVELS, SEEDS = (0.8, 0.9, 0.95), (1, 101, 201)
-# preset: (opponent in the evaluations, share of the minutes for each seed)
-TIMES = {"champion.json": ("territory", 0.19), "ddpg.json": ("level2", 0.13)}
+LEVELS, SEEDS = (0.8, 0.9, 0.95), (1, 101, 201)  # rank r plays with seed + r: neighbours would share games
+# preset: (opponent in the evaluations, episodes between them, share of the minutes for each seed)
+TIMES = {"champion.json": ("territory", 1000, 0.13), "ddpg.json": ("level2", 500, 0.08)}
 # bench with its flags: {row: what the page calls it}
 BENCHES = {
     "game": {"game_step_random": "steps of a board, random moves"},
@@ -158,10 +158,10 @@ def play(line):
 
 
 def measure_time(line):
-    for preset, (opponent, share) in TIMES.items():
-        minutes = share * line.minutes / len(SEEDS) * (1.5 if "speed" not in line.what else 1)
+    for preset, (opponent, interval, share) in TIMES.items():
+        minutes = share * line.minutes * (1.5 if "speed" not in line.what else 1)
         config = line.preset or f"configs/{preset}"
-        command = (f"--ddp --world_size 2 --config {config} --eval_opponent {opponent} --eval_interval 1000 --target_win_rate {LEVELS[-1]} "
+        command = (f"--ddp --world_size 2 --config {config} --eval_opponent {opponent} --eval_interval {interval} --target_win_rate {LEVELS[-1]} "
                    f"--max_minutes {minutes:.2g}")
         runs = []  # for each seed the seconds until the first evaluation that reaches each level
         for seed in SEEDS:
@@ -174,10 +174,10 @@ def measure_time(line):
 
 
 def measure_speed(line):
-    seconds = line.minutes * 60 / (600 if "time" in line.what else 300)
     for what, names in (BENCHES | ({} if line.machine.endswith("no GPU") else ON_GPU)).items():
-        command = f"{what} --seconds {seconds * (4 if what.startswith('train') else 1):.2g}"
-        rounds = [{row["name"]: row for row in json.loads(output_of([str(line.bench), *command.split(), "--json"]))["benches"]} for _ in range(3)]
+        command = f"{what} --seconds {line.minutes * (0.4 if what.startswith('train') else 0.1) * (1 if 'time' in line.what else 2):.2g}"
+        rounds = [{row["name"]: row for row in json.loads(output_of([str(line.bench), *command.split(), "--json"]))["benches"]}
+                  for _ in range(3 if line.minutes >= 1 else 1)]
         for name, words in names.items():
             found = [one[name] for one in rounds]
             keep(line, "speed", words, f"build/release/dev/bench/bench {command}", {"unit": found[0]["unit"]} | {
@@ -335,7 +335,7 @@ PAGE = {
                          "seeds. An evaluation is 1,000 games: 95 % are 93.5 to 96.2.", times),
     "What each part of the champion's preset is worth": (
         "ablation", "Two million steps on one rank, then 3,000 games against territory without a search.", ablations),
-    "Speed and its bounds": ("speed", "Medians of three rounds. The bound is measured in the same process: for a product-bound row its matrix products alone, for a search its "
+    "Speed and its bounds": ("speed", "Medians of three rounds. The bound is measured in the same process: for an update its matrix products alone, for a search its "
                              "evaluations, for boards the bytes moved, for a run its parts by themselves or the run of one rank.", speeds),
     "Beside the Python trainer": ("trainer", "The Python trainer's DDP variant with its own flags, one board and one update of batch 128 a step, on the same cores in "
                                   "turn; steps of all ranks: mean, least and greatest of the rounds.", trainers)}
