@@ -3,8 +3,8 @@
 
   dev/results.py play [--only WORD ...] [--minutes 20] [--games 200]   win rates; other programs on the machine do not change them
   dev/results.py ablation                                   parts of the champion's preset at equal steps; likewise
-  dev/results.py time speed --minutes 25 [--trainer CHECKOUT --python PYTHON]   with two cores, on an idle machine
-  dev/results.py platform --checkout CHECKOUT               the exported expert on the platform's own code
+  dev/results.py time speed --minutes 25 [--checkout PYTHON_TRAINER --python PYTHON]   with two cores, on an idle machine
+  dev/results.py platform --checkout PLATFORM               the exported expert on the platform's own code
   dev/results.py beat --minutes 30                          trains opponents against the expert
   dev/results.py page                                       docs/results.md, and the results in both READMEs
 
@@ -29,9 +29,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = ["src", "include", "configs", "models", "cmake", "CMakeLists.txt"]
 OF_GAMES = ["src/core", "src/game", "src/kernels", "src/play", "src/nets", "include", "models"]  # what decides a game
 CHAMPION, EXPERT = "models/champion.pth", "models/expert.pth"
-SCRIPTS = ["random", "level2", "level4", "evasion", "territory"]
 # (table, team, against, games, seed), quick ones first
-MATCHES = [("strength", CHAMPION, foe, 3000, 77) for foe in SCRIPTS] + [
+MATCHES = [("strength", CHAMPION, foe, 3000, 77) for foe in ("random", "level2", "level4", "evasion", "territory")] + [
     ("strength", EXPERT, "level2", 3000, 77), ("strength", EXPERT, "territory", 3000, 77),
     ("search", f"{CHAMPION}:look1", "territory", 1000, 77), ("search", f"{CHAMPION}:look4", "territory", 1000, 77),
     ("search", f"{EXPERT}:look4", "territory", 1000, 77), ("search", f"{EXPERT}:look4", "level2", 1000, 77),
@@ -182,9 +181,9 @@ def measure_speed(line):
             found = [one[name] for one in rounds]
             keep(line, "speed", words, f"build/release/dev/bench/bench {command}", {"unit": found[0]["unit"]} | {
                 part: [of([row[part] for row in found]) for of in (statistics.median, min, max)] for part in ("value", "limit", "ratio")})
-    if line.trainer:
+    if line.checkout:
         words = f"--seconds {line.minutes * 60 / 60:.2g} --our_seconds {line.minutes * 60 / 150:.2g} --rounds 2"
-        said = output_of([sys.executable, "dev/python_reference.py", line.trainer, "--python", line.python, "--bench", str(line.bench), "--json",
+        said = output_of([sys.executable, "dev/python_reference.py", line.checkout, "--python", line.python, "--bench", str(line.bench), "--json",
                           *words.split()])
         for row in json.loads(said):
             keep(line, "trainer", f"{row['ranks']} ranks", f"dev/python_reference.py CHECKOUT {words}", row)
@@ -226,8 +225,9 @@ def beat(line):
 
 # ---- pages ---------------------------------------------------------------------------------------------------------
 
-# heads, "to" and the column of FRONT with the opponent
-READMES = {"README.md": ("team|against|>games|>win rate|95 % interval", "to", 3), "README.zh.md": ("队伍|对手|>局数|>胜率|95 % 置信区间", "至", 4)}
+# heads of the results, "to", which of FRONT's opponents; heads of the trainers' speeds, a name
+READMES = {"README.md": ("team|against|>games|>win rate|95 % interval", "to", 0, "|>ranks|>game steps per second", "the Python trainer's DDP variant"),
+           "README.zh.md": ("队伍|对手|>局数|>胜率|95 % 置信区间", "至", 1, "|>rank 数|>每秒步数", "Python 训练器的 DDP 版本")}
 # (table, name, team, opponent in English, in Chinese)
 FRONT = [("strength", "champion against level2", "`champion.pth`", "level 2, the platform's greedy script", "level 2，平台自带的贪心脚本"),
          ("strength", "champion against territory", "`champion.pth`", "territory", "territory"),
@@ -302,11 +302,13 @@ def speeds(rows):
         row["name"], number(row["value"][0]), number(row["limit"][0]), row["unit"], f"{row['ratio'][0]:.2f}", f"{row['ratio'][1]:.2f} to {row['ratio'][2]:.2f}"]])
 
 
+def mean_of(values, to="to"):
+    return f"{number(statistics.mean(values))} ({number(min(values))} {to} {number(max(values))})"
+
+
 def trainers(rows):
-    def cell(values):
-        return f"{number(statistics.mean(values))} ({number(min(values))} to {number(max(values))})"
     return with_notes([">ranks", ">Python trainer, steps/s", ">snake_ddp, steps/s", ">times"], rows, lambda row: [[
-        str(row["ranks"]), cell(row["python_steps"]), cell(row["our_steps"]), number(statistics.mean(row["our_steps"]) / statistics.mean(row["python_steps"]))]])
+        str(row["ranks"]), mean_of(row["python_steps"]), mean_of(row["our_steps"]), number(statistics.mean(row["our_steps"]) / statistics.mean(row["python_steps"]))]])
 
 
 def ablations(rows):
@@ -354,20 +356,18 @@ def pages(rows):
         if found := [row for row in rows if row["table"] == table]:
             page += ["", f"## {heading}", "", says, "", *written(found)]
     made = {"docs/results.md": "\n".join(page) + "\n"}
-    for name, (heads, to, language) in READMES.items():
+    for name, (heads, to, language, paces, python) in READMES.items():
         cells = []
-        for front in FRONT:
-            if found := [row for row in rows if (row["table"], row["name"]) == front[:2]]:
-                row = max(found, key=lambda row: row["games"])
-                cells.append([front[2], front[language], f"{row['games']:,}", figures(row)[0], figures(row)[1].replace("to", to)])
-        table = "\n".join(grid(heads.split("|"), cells))
-        made[name] = re.sub(r"(<!-- results -->\n).*?(<!-- /results -->)", lambda at: f"{at[1]}{table}\n{at[2]}", (ROOT / name).read_text("utf-8"), flags=re.S)
+        for table, of, team, *foes in FRONT:
+            for row in sorted((row for row in rows if (row["table"], row["name"]) == (table, of)), key=lambda row: row["games"])[-1:]:
+                cells.append([team, foes[language], f"{row['games']:,}", figures(row)[0], figures(row)[1].replace("to", to)])
+        tables = {"results": grid(heads.split("|"), cells)} | {"trainer": grid(paces.split("|"), [
+            [python, "2", mean_of(row["python_steps"], to)], ["snake_ddp", "2", mean_of(row["our_steps"], to)]])
+            for row in rows if row["table"] == "trainer" and row["ranks"] == 2}
+        made[name] = (ROOT / name).read_text("utf-8")
+        for block, table in tables.items():
+            made[name] = re.sub(rf"(<!-- {block} -->\n).*?(<!-- /{block} -->)", lambda at: "\n".join([at[1] + table[0], *table[1:], at[2]]), made[name], flags=re.S)
     return made
-
-
-def write_pages(line):
-    for name, text in pages(stored(line.store)).items():
-        (ROOT / name).write_text(text, "utf-8")
 
 
 def main():
@@ -380,8 +380,7 @@ def main():
     parser.add_argument("--again", action="store_true", help="also what is there")
     parser.add_argument("--busy", action="store_true", help="measure times although other programs run; such rows are not on the page")
     parser.add_argument("--preset", help="a file in place of the presets that are trained, for a test")
-    parser.add_argument("--trainer", metavar="CHECKOUT", help="`speed`: a working copy of the Python trainer")
-    parser.add_argument("--checkout", help="`platform`: a working copy of the platform's repository")
+    parser.add_argument("--checkout", help="a working copy of the Python trainer, for `speed`, or of the platform's repository, for `platform`")
     parser.add_argument("--python", default=sys.executable, help="an interpreter with what these two need")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "snake_ddp")
     parser.add_argument("--bench", type=pathlib.Path, default=ROOT / "build/release/dev/bench/bench")
@@ -393,7 +392,8 @@ def main():
     if "platform" in line.what and not line.checkout:
         parser.error("platform needs --checkout, a working copy of the platform's repository")
     for what in line.what:
-        {"play": play, "time": measure_time, "speed": measure_speed, "ablation": ablation, "platform": platform, "beat": beat, "page": write_pages}[what](line)
+        {"play": play, "time": measure_time, "speed": measure_speed, "ablation": ablation, "platform": platform, "beat": beat,
+         "page": lambda line: [(ROOT / name).write_text(text, "utf-8") for name, text in pages(stored(line.store)).items()]}[what](line)
 
 
 if __name__ == "__main__":
