@@ -295,10 +295,11 @@ def test_each_stored_result_says_how_it_was_made():
 
 
 def test_games_are_played_once(tmp_path):
-    store, line = tmp_path / "results.json", ["play", "--games", 4, "--only", "expert", "against level2"]
+    store, line = tmp_path / "results.json", ["play", "--games", 4, "--only", "expert:look4"]
     first = measured(store, *line)
-    assert set(first) == {f"expert{search} against level2" for search in ("", ":look4", ":puct100", ":puct400")}
-    assert first["expert against level2"]["games"] == 4 and first["expert:look4 against level2"]["command"].startswith("./snake_ddp eval --team_a models/expert.pth:look4")
+    assert set(first) == {f"expert:look4 against {foe}" for foe in ("level2", "territory")}
+    for row in first.values():
+        assert row["games"] == 4 and row["command"].startswith("./snake_ddp eval --team_a models/expert.pth:look4 --team_b ")
     written = store.stat().st_mtime_ns
     assert measured(store, *line) == first and store.stat().st_mtime_ns == written
     assert measured(store, *line, "--again") == first and store.stat().st_mtime_ns > written
