@@ -143,17 +143,17 @@ def short(team):
 
 
 def play(line):
+    command = f"eval --ladder {' '.join(LADDER)} --games {min(1000, line.games)} --seed 1 --anchor random"
+    if not line.only and not is_known(line, "ladder", "all pairs", f"./snake_ddp {command}"):
+        found = json.loads(ours(line, f"{command} --json"))["ladder"]
+        keep(line, "ladder", "all pairs", f"./snake_ddp {command}", {
+            "ladder": [{name: one[name] for name in ("team", "elo", "elo_ci95", "wins", "draws", "losses")} for one in found]})
     until = time.monotonic() + 60 * line.minutes
     for table, team, foe, games, seed in MATCHES:
         name, games = f"{short(team)} against {short(foe)}", min(games, line.games)
         command = f"eval --team_a {team} --team_b {foe} --games {games} --seed {seed}"
         if time.monotonic() < until and all(word in name for word in line.only) and not is_known(line, table, name, f"./snake_ddp {command}"):
             keep(line, table, name, f"./snake_ddp {command}", match_row(short(team), short(foe), seed, json.loads(ours(line, f"{command} --json"))))
-    command = f"eval --ladder {' '.join(LADDER)} --games {min(1000, line.games)} --seed 1 --anchor random"
-    if not line.only and time.monotonic() < until and not is_known(line, "ladder", "all pairs", f"./snake_ddp {command}"):
-        found = json.loads(ours(line, f"{command} --json"))["ladder"]
-        keep(line, "ladder", "all pairs", f"./snake_ddp {command}", {
-            "ladder": [{name: one[name] for name in ("team", "elo", "elo_ci95", "wins", "draws", "losses")} for one in found]})
 
 
 def measure_time(line):
