@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What each part of a preset is worth: trains variants that differ in one setting for the same time, and evaluates them.
+"""What each part of a preset is worth: trains variants that differ in one setting for the same time or steps, and evaluates them.
 
-  dev/ablation.py --minutes 5 --seeds 1 101 201 --out ablation         writes ablation.md and ablation.json
-  dev/ablation.py --minutes 5 --seeds 1 101 201 --out ablation --only base n_step_1
-  dev/ablation.py --config configs/champion.json --opponent territory --search look1 --minutes 1 --out champion
+  dev/ablation.py --minutes 5 --seeds 1 101 201 --out ablation                   writes ablation.json
+  dev/ablation.py --steps 2000000 --out champion --config configs/champion.json --opponent territory --only base again window
 
-Each run is one rank with one thread, pinned to its own core; as many run at once as --cores names. The final actor
-of each plays --games games against --opponent, sides swapped, always the same games, and with --search as many again.
+Each run is one rank with one thread, pinned to its own core; as many run at once as --cores names. With --minutes a faster variant makes
+more steps; with --steps other programs on the machine do not change the result. The final actor of each plays --games games against
+--opponent, sides swapped, always the same games. "again" is the preset with other seeds: what differs from it by no more is noise.
 Runs that are already in the JSON file are skipped, so that a stopped ablation can be continued.
 """
 import argparse
@@ -24,8 +24,8 @@ import tempfile
 import threading
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "docs" / "pictures"))
-from make_pictures import wilson  # noqa: E402
+sys.path.insert(0, str(ROOT / "dev"))
+from results import wilson  # noqa: E402
 
 BASE = ROOT / "configs" / "ddpg.json"
 
@@ -71,7 +71,9 @@ OF_PQN_VDN = OF_VALUES | {
     "rollout_epochs_4": ("each rollout four times, twice as many updates", {"rollout_epochs": 4}),
     "c_lr_0.0008": ("twice the learning rate", {"c_lr": 0.0008}),
 }
-VARIANTS = {"ddpg": OF_DDPG, "dqn": OF_DQN, "pqn_vdn": OF_PQN_VDN}
+AGAIN = {"again": ("the preset with other seeds", {})}
+VARIANTS = {"ddpg": OF_DDPG | AGAIN, "dqn": OF_DQN | AGAIN, "pqn_vdn": OF_PQN_VDN | AGAIN}
+OTHER_SEEDS = 1000  # "again" adds this
 # Two-sided 95 % points of Student's t by degrees of freedom.
 T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 
@@ -85,9 +87,10 @@ def flags_of(changes):
 
 
 def train_line(line, changes, seed, runs_dir):
+    budget = ["--max_minutes", "0", "--total_steps", str(line.steps)] if line.steps else [
+        "--max_minutes", str(line.minutes), "--max_episodes", "1000000000"]
     return [line.binary, "train", "--config", str(line.config), "--seed", str(seed), "--runs_dir", runs_dir, "--threads", "1",
-            "--max_minutes", str(line.minutes), "--eval_interval", "0", "--max_episodes", "1000000000",
-            *flags_of(changes), *line.flag]
+            "--eval_interval", "0", *budget, *flags_of(changes), *line.flag]
 
 
 def last_actor(run):
@@ -106,22 +109,14 @@ def checked(command):
 def run_one(line, name, seed, core):
     """Trains and evaluates on `core`."""
     pinned = ["taskset", "-c", str(core)]
+    what, changes = line.variants[name]
     with tempfile.TemporaryDirectory() as folder:
-        said = checked([*pinned, *train_line(line, line.variants[name][1], seed, folder)])
+        said = checked([*pinned, *train_line(line, changes, seed + OTHER_SEEDS * (name == "again"), folder)])
         run = next((pathlib.Path(folder) / "snakes_3v3").iterdir())
         steps, updates = re.search(r"(\d+) steps, (\d+) updates", said).groups()
-
-        def win_rate(search):
-            judged = json.loads(checked([*pinned, line.binary, "eval", "--team_a", f"{last_actor(run)}{search}", "--team_b", line.opponent,
-                                         "--games", str(line.games), "--seed", "77", "--json"]))
-            return {"win_rate": judged["win_rate"], "ci95": judged["win_rate_ci95"]}
-
-        found = {"variant": name, "seed": seed, "steps": int(steps), "updates": int(updates), **win_rate("")}
-        if line.search:
-            found["searching"] = win_rate(f":{line.search}")
-        if line.keep:
-            run.rename(line.keep / f"{name}.seed{seed}")
-    return found
+        judged = json.loads(checked([*pinned, line.binary, "eval", "--team_a", str(last_actor(run)), "--team_b", line.opponent,
+                                     "--games", str(line.games), "--seed", "77", "--json"]))
+    return {"variant": name, "what": what, "seed": seed, "steps": int(steps), "updates": int(updates), "win_rate": judged["win_rate"]}
 
 
 def interval(rates, games):
@@ -132,48 +127,19 @@ def interval(rates, games):
     return max(0.0, statistics.mean(rates) - half), min(1.0, statistics.mean(rates) + half)
 
 
-def rates_in_percent(rates, base, games):
-    """Cells of a table: mean, extremes, interval of the mean, difference to the base's mean if there is one."""
-    low, high = interval(rates, games)
-    to_base = f"{100 * (statistics.mean(rates) - statistics.mean(base)):+.1f}" if base else ""
-    return f"{100 * statistics.mean(rates):.1f} | {100 * min(rates):.1f} | {100 * max(rates):.1f} | {100 * low:.1f} to {100 * high:.1f} | {to_base} |"
-
-
-def markdown(line, runs):
-    rows = [f"`{line.config.name}`, {line.minutes:g} minutes on one core for each run, {line.games} games against {line.opponent} "
-            "with the final actor; win rates in %, 95 % interval of the mean over the seeds.", "",
-            "| variant | what differs | seeds | mean | min | max | 95 % interval | to base | "
-            + (f"with {line.search} | min | max | 95 % interval | to base | " if line.search else "") + "million steps | thousand updates |",
-            "|---|---|---|---|---|---|---|---|---|---|" + ("---|---|---|---|---|" if line.search else "")]
-    by_variant = {name: [run for run in runs if run["variant"] == name] for name in line.variants}
-    for name, found in by_variant.items():
-        if not found:
-            continue
-        base = by_variant["base"] if name != "base" else []
-        row = f"| {name} | {line.variants[name][0]} | {len(found)} | " + rates_in_percent(
-            [run["win_rate"] for run in found], [run["win_rate"] for run in base], line.games)
-        if line.search:
-            row += " " + rates_in_percent([run["searching"]["win_rate"] for run in found],
-                                          [run["searching"]["win_rate"] for run in base], line.games)
-        rows.append(f"{row} {statistics.mean(run['steps'] for run in found) / 1e6:.1f} | "
-                    f"{statistics.mean(run['updates'] for run in found) / 1e3:.1f} |")
-    return "\n".join(rows) + "\n"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--steps", type=int, help="of all boards, in place of --minutes")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 101, 201])
     parser.add_argument("--games", type=int, default=1000)
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="path of the two files, without their endings")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="path of the JSON file, without its ending")
     parser.add_argument("--only", nargs="+", metavar="VARIANT", help="[all of the preset's]")
     parser.add_argument("--cores", type=int, nargs="+", default=sorted(os.sched_getaffinity(0))[:2])
     parser.add_argument("--config", type=pathlib.Path, default=BASE)
     parser.add_argument("--binary", default=str(ROOT / "snake_ddp"))
     parser.add_argument("--flag", action="append", default=[], help="one more flag of every run, as --flag=--hidden_size=64")
-    parser.add_argument("--keep", type=pathlib.Path, help="move the runs' folders there")
     parser.add_argument("--opponent", default="level2", help="opponent in the evaluation")
-    parser.add_argument("--search", help="evaluate with this search, too; for example look1")
     line = parser.parse_args()
     algo = json.loads(line.config.read_text()).get("algo", "ddpg")
     if algo not in VARIANTS:
@@ -184,12 +150,10 @@ def main():
         parser.error(f"--only {' '.join(unknown)}: of {algo} there are {' '.join(line.variants)}")
     line.only = line.only or list(line.variants)
 
-    if line.keep:
-        line.keep.mkdir(parents=True, exist_ok=True)
-    setting = {"config": json.loads(line.config.read_text()), "minutes": line.minutes, "games": line.games, "flags": line.flag, "opponent": line.opponent}
-    if line.search:
-        setting["search"] = line.search
-    json_file, table_file = line.out.with_name(line.out.name + ".json"), line.out.with_name(line.out.name + ".md")
+    setting = {"config": json.loads(line.config.read_text()), "games": line.games, "flags": line.flag, "opponent": line.opponent,
+               **({"steps": line.steps} if line.steps else {"minutes": line.minutes})}
+    json_file = line.out.with_name(line.out.name + ".json")
+    json_file.parent.mkdir(parents=True, exist_ok=True)
     document = {"setting": setting, "runs": []}
     if json_file.exists():
         document = json.loads(json_file.read_text())
@@ -218,13 +182,15 @@ def main():
         with writing:
             document["runs"].append(found)
             json_file.write_text(json.dumps(document, indent=1) + "\n")
-            table_file.write_text(markdown(line, document["runs"]))
         print(f"{found['variant']} seed {found['seed']}: {100 * found['win_rate']:.1f} %", flush=True)
 
     with concurrent.futures.ThreadPoolExecutor(len(line.cores)) as pool:
         for done in [pool.submit(work, job) for job in todo]:
             done.result()
-    print(markdown(line, document["runs"]), end="")
+    for name in line.only:
+        rates = [run["win_rate"] for run in document["runs"] if run["variant"] == name]
+        low, high = interval(rates, line.games)
+        print(f"{name:<18} {len(rates)} seeds, {100 * statistics.mean(rates):.1f} % [{100 * low:.1f}, {100 * high:.1f}]  {line.variants[name][0]}")
 
 
 if __name__ == "__main__":

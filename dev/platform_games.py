@@ -12,6 +12,7 @@ Prints each game, and last the result with the times of a step: of all three cal
 
 import argparse
 import importlib.util
+import json
 import os
 import pathlib
 import random
@@ -25,8 +26,8 @@ import torch
 import snake_ddp
 from snake_ddp.state import COLUMNS, MOVES, ROWS, START_LENGTH, TEAM
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "docs" / "pictures"))
-from make_pictures import wilson  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from results import wilson  # noqa: E402
 
 DIRECTIONS = ("up", "down", "left", "right")
 # From a segment to the one before it, on the torus; a head has none. A snake that respawned across the border has two more.
@@ -106,6 +107,7 @@ def main():
     parser.add_argument("--against", default="territory", metavar="TEAM", help="a team as for eval, or another submission's folder [territory]")
     parser.add_argument("--games", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true", help="the result as one JSON object in the last line")
     asked = parser.parse_args()
     if asked.games < 1:
         parser.error("--games: at least 1")
@@ -132,6 +134,10 @@ def main():
     low, high = wilson(won / len(results), len(results))
     mean = scores / len(results)
     times = np.array(mine.times) * 1e3
+    if asked.json:
+        print(json.dumps({"games": len(results), "wins": won, "draws": drawn, "losses": lost, "win_rate_ci95": [low, high], "score_a": mean[0],
+                          "score_b": mean[1], "ms": [np.median(times), np.percentile(times, 99), times.max()]}))
+        return
     print(f"{asked.submission} against {asked.against}: {len(results)} games, {won} won, {drawn} drawn, {lost} lost, "
           f"{100 * won / len(results):.1f} % won ({100 * low:.1f} to {100 * high:.1f}), {mean[0]:.1f} : {mean[1]:.1f}")
     print(f"a step took {np.median(times):.0f} ms at the median, {np.percentile(times, 99):.0f} at the 99th percentile, "

@@ -149,6 +149,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=40, help="of each measurement of the Python trainer")
     parser.add_argument("--our_seconds", type=float, default=10, help="of each of ours, which makes more updates")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--json", action="store_true", help="steps of all ranks per second in each round")
     line = parser.parse_args()
     if not (line.checkout / "rl_trainer" / "main_ddp.py").is_file():
         parser.error(f"{line.checkout} has no rl_trainer/main_ddp.py")
@@ -164,6 +165,10 @@ def main():
             theirs[ranks].append(python_updates_per_s(line, line.checkout, ranks, cores))
         for ranks, rates in our_rates(line.bench, line.our_seconds, line.ranks).items():
             ours[ranks].append(rates)
+    if line.json:  # steps of all ranks
+        print(json.dumps([{"ranks": ranks, "python_steps": [ranks * rate for rate in theirs[ranks]],
+                           "our_steps": [ranks * rate[0] for rate in ours[ranks]]} for ranks in worlds]))
+        return 0
     print(f"environment steps and updates per second of one rank, median of {line.rounds} round(s)")
     print(f"{'ranks':>5} {'Python steps':>13} {'updates':>9} {'snake_ddp steps':>16} {'updates':>9} {'times':>7}")
     for ranks in worlds:

@@ -1,9 +1,9 @@
 """The programs of `dev`: that benches and scripts run and compute correctly, never their speed."""
 
-import csv
 import json
 import math
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -18,6 +18,7 @@ BENCH = BUILD / "dev" / "bench" / "bench"
 sys.path.insert(0, str(DEV))
 import ablation  # noqa: E402
 import compare  # noqa: E402
+import results  # noqa: E402
 import scaling_model  # noqa: E402
 
 
@@ -199,26 +200,9 @@ def test_an_ablation_trains_judges_and_continues_where_it_stopped(tmp_path):
     runs = json.loads((tmp_path / "found.json").read_text())["runs"]
     assert [(run["variant"], run["seed"]) for run in runs] == [("base", 1), ("n_step_1", 1)]
     assert all(0 <= run["win_rate"] <= 1 and run["steps"] > 0 and run["updates"] > 0 for run in runs)
-    table = (tmp_path / "found.md").read_text()
-    assert table.count("| 1 |") == 2 and "| base | the preset |" in table and "| n_step_1 |" in table
+    assert re.search(r"^base +1 seeds, [\d.]+ % \[", more.stdout, re.M)
     other = script(*line, "base", "--games", "21")
     assert other.returncode == 1 and "other settings" in other.stderr
-
-
-def test_an_ablation_also_judges_with_a_search(tmp_path):
-    (tmp_path / "tiny.json").write_text(json.dumps(TINY_RUN | {"algo": "pqn_vdn", "obs": "ahead", "reward": "score"}))
-    core = str(min(os.sched_getaffinity(0)))
-    done = script(sys.executable, DEV / "ablation.py", "--config", tmp_path / "tiny.json", "--binary", BINARY, "--minutes", "0.01", "--search", "look1",
-                  "--games", "20", "--out", tmp_path / "found", "--cores", core, "--seeds", "1", "2", "--only", "base", "gamma_0.97")
-    assert done.returncode == 0, done.stderr
-    runs = json.loads((tmp_path / "found.json").read_text())["runs"]
-    assert len(runs) == 4 and all(0 <= run["searching"]["win_rate"] <= 1 for run in runs)
-    head, ruler, *rows = (tmp_path / "found.md").read_text().splitlines()[2:]
-    cells = [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows]
-    assert "with look1" in head and len({line.count("|") for line in (head, ruler, *rows)}) == 1
-    for variant, *_ in cells:
-        own = [run["searching"]["win_rate"] for run in runs if run["variant"] == variant]
-        assert [row[8] for row in cells if row[0] == variant] == [f"{100 * sum(own) / 2:.1f}"]
 
 
 @pytest.mark.parametrize("preset", ["ddpg", "dqn", "champion"])
@@ -241,24 +225,6 @@ def test_the_interval_of_several_seeds_is_students():
     assert (low + high) / 2 == pytest.approx(0.42) and high - low == pytest.approx(2 * 4.303 * 0.02 / math.sqrt(3), rel=1e-3)
     low, high = ablation.interval([0.5], 1000)
     assert low == pytest.approx(0.4691, abs=1e-3) and high == pytest.approx(0.5309, abs=1e-3)
-
-
-def test_curves_of_runs_are_drawn(tmp_path):
-    settings = TINY_RUN | {"max_episodes": 12, "eval_interval": 4, "eval_games": 8, "threads": 1}
-    folders = []
-    for seed in (1, 2):
-        done = call(*flags(settings), "--seed", seed, "--runs_dir", tmp_path / str(seed))
-        assert done.returncode == 0, done.stderr
-        folders.append(run_folder(done.stdout))
-    done = script(sys.executable, DEV / "curve.py", tmp_path / "curves", f"tiny={folders[0]}", f"tiny too={folders[1]}")
-    assert done.returncode == 0, done.stderr
-    with open(tmp_path / "curves.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert {row["label"] for row in rows} == {"tiny", "tiny too"} and len(rows) >= 4
-    for row in rows:
-        assert 0 <= float(row["low"]) <= float(row["win_rate"]) <= float(row["high"]) <= 1 and float(row["minutes"]) >= 0
-    assert (tmp_path / "curves.svg").read_text().count("<path d=\"M") >= 4
-    assert script(sys.executable, DEV / "curve.py", tmp_path / "x", f"a={tmp_path}").returncode == 1
 
 
 def test_what_needs_other_programs_says_so(tmp_path):
@@ -290,3 +256,63 @@ def test_a_start_that_does_not_apply_to_an_actor_is_left_out(tmp_path):
     assert done.returncode == 0, done.stderr
     left_out, _, nothing = done.stdout.splitlines()
     assert left_out.startswith("left out: a start from the player's weights") and nothing.startswith("nothing ")
+
+
+# ---- results -------------------------------------------------------------------------------------------------------
+
+STORED = json.loads((SOURCE / "docs" / "results.json").read_text())["rows"]
+PAGES = {name: (SOURCE / name).read_text(encoding="utf-8") for name in ("docs/results.md", "README.md", "README.zh.md")}
+
+
+def measured(store, *line):
+    done = script(sys.executable, DEV / "results.py", *line, "--store", store, "--program", BINARY, "--bench", BENCH)
+    assert done.returncode == 0, done.stderr
+    return {row["name"]: row for row in json.loads(store.read_text())["rows"]}
+
+
+def test_the_page_of_results_is_what_the_stored_ones_make():
+    made = results.pages(STORED)
+    assert {name: made[name] == text for name, text in PAGES.items()} == dict.fromkeys(PAGES, True), "run dev/results.py page"
+    assert len(PAGES["docs/results.md"].splitlines()) <= 200
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
+def test_each_figure_of_a_front_page_is_among_the_results(name):
+    table = re.search(r"<!-- results -->\n(.*?)<!-- /results -->", PAGES[name], re.S).group(1)
+    rows = table.splitlines()[2:]
+    found = [figure for row in rows for figure in re.findall(r"(?<![\w:])\d[\d.,]*(?![\w:])", re.sub(r"level \d", "", row.replace("至", "to")))]
+    assert len(rows) == 5 and len(found) == 20
+    assert [figure for figure in found if not re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d.,]*\d)", PAGES["docs/results.md"])] == []
+
+
+def test_each_stored_result_says_how_it_was_made():
+    assert [results.key_of(row) for row in STORED] == sorted({results.key_of(row) for row in STORED})
+    for row in STORED:
+        assert re.fullmatch(r"[0-9a-f]{8}", row["commit"]) and row["command"].startswith(("./snake_ddp ", "dev/", "build/"))
+        if "wins" in row:
+            assert row["wins"] + row["draws"] + row["losses"] == row["games"]
+            assert results.wilson(row["wins"] / row["games"], row["games"]) == pytest.approx(row["win_rate_ci95"], abs=2e-5)
+
+
+def test_games_are_played_once(tmp_path):
+    store, line = tmp_path / "results.json", ["play", "--games", 4, "--only", "expert:look4"]
+    first = measured(store, *line)
+    assert set(first) == {f"expert:look4 against {foe}" for foe in ("level2", "territory")}
+    for row in first.values():
+        assert row["games"] == 4 and row["command"].startswith("./snake_ddp eval --team_a models/expert.pth:look4 --team_b ")
+    written = store.stat().st_mtime_ns
+    assert measured(store, *line) == first and store.stat().st_mtime_ns == written
+    assert measured(store, *line, "--again") == first and store.stat().st_mtime_ns > written
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_times_and_speeds_are_measured_with_their_spread_and_busy_ones_are_not_on_the_page(tmp_path):
+    (tmp_path / "tiny.json").write_text(json.dumps(TINY_RUN | {"algo": "pqn_vdn", "reward": "score", "max_episodes": 12, "eval_games": 8}))
+    found = measured(tmp_path / "results.json", "time", "speed", "--busy", "--minutes", 0.1, "--preset", tmp_path / "tiny.json")
+    time = found["champion.json against territory"]
+    assert set(time["seconds"]) == {"0.8", "0.9", "0.95"} and all(len(seconds) == 3 for seconds in time["seconds"].values())
+    speed = found["moves with puct100"]
+    assert all(speed[part][1] <= speed[part][0] <= speed[part][2] for part in ("value", "limit", "ratio"))
+    assert all(row["busy"] for row in found.values()) and "##" not in results.pages(list(found.values()))["docs/results.md"]
+    shown = results.pages([row | {"busy": False} for row in found.values()])["docs/results.md"]
+    assert shown.count("`champion.json` | territory") == 1 and "moves with puct100" in shown
