@@ -4,7 +4,7 @@
     ./snake_ddp eval --team_a expert.pth:puct100 --team_b models/champion.pth:puct100 --games 200
 
 Each round plays games with the newest network, and fits it to the games of all rounds. The value of a board in the search, from
-the best values of six snakes (docs/search.md), learns the discounted lead that the rest of the game brought; the values of a snake's
+the best values of six snakes (docs/learners/search.md), learns the discounted lead that the rest of the game brought; the values of a snake's
 moves, as the search's first guess, learn the move that was played. A mirror-symmetric network stays so. Follows Anthony, Tian and
 Barber, "Thinking fast and slow with deep learning and tree search" (2017), and Silver et al., "Mastering the game of Go without
 human knowledge" (2017).

@@ -86,7 +86,7 @@ class Team:
         "look4" or "puct100", those that the search finds with them.
 
         values(observations, states) returns what the moves of each board's six snakes are worth to their teams, in the order of
-        `turned_moves`. It must depend on each board alone. `rival_reward`, `reward_scale` and `gamma` say what the values are (docs/search.md).
+        `turned_moves`. It must depend on each board alone. `rival_reward`, `reward_scale` and `gamma` say what the values are (docs/learners/search.md).
 
         Shapes   observations float32 [n, 6, obs_size(obs)], team A's snakes first, each as its own team sees it; states STATE [n],
                  of running boards. Both are the callee's. values returns [n, 6, 4].

@@ -122,7 +122,7 @@ class Run:
         return settings
 
     def metrics(self) -> dict[str, NDArray[Any]]:
-        """Its reports so far (docs/formats.md#metrics-metricsjsonl): an array for each key, NaN (for texts "") where a report has none.
+        """Its reports so far (docs/reference/tags.md#metricsjsonl): an array for each key, NaN (for texts "") where a report has none.
         `pandas.DataFrame(run.metrics())` is a table of them."""
         reports, _ = _reports_after(self.folder / "metrics.jsonl", 0)
         keys = dict.fromkeys(itertools.chain.from_iterable(reports))
