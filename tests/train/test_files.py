@@ -332,9 +332,12 @@ def test_a_run_writes_the_files_and_tags_that_the_reference_lists(tmp_path):
         ranks = ranks_by_hand(start, 2, *flags(settings))
         for done in ("Evaluation at", "League at", "Checkpoint step [1-9]"):
             ranks[0].wait_for(done)
+        folder = run_folder(ranks[0].text())
+        while "perf/" not in (folder / "metrics.jsonl").read_text():
+            assert ranks[0].popen.poll() is None
+            time.sleep(0.1)
         ranks[0].popen.send_signal(signal.SIGTERM)
         assert [rank.wait() for rank in ranks] == [75, 75], ranks[0].text()
-        folder = run_folder(ranks[0].text())
     done = call("report", folder, "--html", tmp_path / "report.html", "--ladder_games", "1")
     assert done.returncode == 0, done.stderr
     patterns = {name: re.sub(r"\\\{\w+\\\}", r"\\d+", re.escape(name).replace("\\*", ".+")) for name in listed("run_folder.md")}
