@@ -150,7 +150,7 @@ bool is_of_a_start(const fs::path& entry) {
   std::error_code error;
   if (fs::is_directory(entry, error)) return fs::is_empty(entry, error);
   const std::string name = entry.filename().string();
-  return std::any_of(kRunFiles.begin(), kRunFiles.end(),
+  return std::any_of(std::begin(kRunFiles), std::end(kRunFiles),
                      [&](const RunFile& file) { return file.of_start && is_named(file.name, name); });
 }
 
