@@ -13,7 +13,7 @@ measured times of two ranks. Not in the model: ranks that wait for the slowest o
   dev/scaling_model.py predict --compute_us 750 [--gpu_compute_us 200]
 
 Ranks of one machine add in shared memory, which the model takes as free; one of each machine talks to the others: a ring of
-machines, or, between two, one message each way, alpha + bytes * beta. With --local_updates K (docs/latency.md), per update:
+machines, or, between two, one message each way, alpha + bytes * beta. With --local_updates K (src/train/averaging.hpp), per update:
 
   local  compute + (alpha + 4 * calls * bytes * beta) / K + alpha / max(20, K)        weights, targets and both moments, once in K
 

@@ -126,7 +126,7 @@ class TeamEnv(gymnasium.Env[Observation, Action]):
         return self.boards.open_moves().reshape(-1)
 
     def render(self) -> Frame | None:  # type: ignore[override]
-        """The board as text (docs/formats.md), with "rgb_array" as a picture (`Boards.image`). With "human" each step prints it."""
+        """The board as text (docs/reference/formats.md), with "rgb_array" as a picture (`Boards.image`). With "human" each step prints it."""
         return rendered(self.boards, self.render_mode)
 
     def _show(self) -> None:

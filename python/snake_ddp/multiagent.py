@@ -88,7 +88,7 @@ class SnakesParallelEnv(ParallelEnv[str, NDArray[np.float32], int]):  # type: ig
         return self.boards.observations.reshape(-1).copy()
 
     def render(self) -> Frame | None:
-        """The board as text (docs/formats.md), with "rgb_array" as a picture (`Boards.image`). With "human" each step prints it."""
+        """The board as text (docs/reference/formats.md), with "rgb_array" as a picture (`Boards.image`). With "human" each step prints it."""
         return rendered(self.boards, self.render_mode)
 
     def _show(self) -> None:

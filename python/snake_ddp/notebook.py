@@ -85,7 +85,7 @@ def replay(log: str | os.PathLike[str] | dict[str, Any] | list[Any], game: int |
     try:
         data = page_data(games[number], file, number)
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{title}: not a game log: {type(error).__name__}: {error}; docs/formats.md has the format") from error
+        raise ValueError(f"{title}: not a game log: {type(error).__name__}: {error}; docs/reference/formats.md has the format") from error
     template = resources.files("snake_ddp").joinpath("replay_page.html").read_text(encoding="utf-8")
     return Replay(template.replace(f"{PLACE}null", PLACE + embedded(data), 1))
 

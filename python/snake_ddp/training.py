@@ -123,7 +123,7 @@ class Run:
         return settings
 
     def metrics(self) -> dict[str, NDArray[Any]]:
-        """Its reports so far (docs/reference/tags.md): an array for each key, NaN (for texts "") where a report has none."""
+        """Its reports so far (docs/reference/tags.md#metricsjsonl): an array for each key, NaN (for texts "") where a report has none."""
         reports, _ = _reports_after(self.folder / "metrics.jsonl", 0)
         keys = dict.fromkeys(itertools.chain.from_iterable(reports))
         texts = {key for report in reports for key, value in report.items() if isinstance(value, str)}

@@ -399,7 +399,7 @@ def add_record(file: io.BytesIO, record: dict[str, Any]) -> None:
 
 
 def read_file(path: str | os.PathLike[str], *, network: bool = True) -> WeightsFile:
-    """Reads a file of torch.save: a dict of tensors, perhaps under "state_dict", "model" or the like (docs/formats.md). A prefix that
+    """Reads a file of torch.save: a dict of tensors, perhaps under "state_dict", "model" or the like (docs/reference/formats.md). A prefix that
     all names have, such as "module.", is left out with a warning. With `network` it must hold one of the program's networks.
 
     Throws  OSError if it cannot be read, ValueError if it is something else or damaged, or has numbers that are not finite.

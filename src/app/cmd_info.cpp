@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "app/command_line.hpp"
+#include "app/reference.hpp"
 #include "dist/build.hpp"
 #include "dist/context.hpp"
 #include "io/atomic_file.hpp"
@@ -197,7 +198,8 @@ void print_plain(const ordered_json& about) {
 Action add_info(CLI::App& command) {
   struct Line {
     std::vector<std::string> paths;
-    bool json = false, flags = false;
+    bool json = false;
+    std::string reference;
   };
   const auto line = std::make_shared<Line>();
   command.add_option(
@@ -205,10 +207,11 @@ Action add_info(CLI::App& command) {
       "run folders, checkpoint folders or weights files; without any: this program and machine");
   command.add_flag("--json", line->json,
                    "one JSON object on stdout; with several paths, their list as \"paths\"");
-  command.add_flag("--flags", line->flags, "which flag of train goes with which learner, as docs/flags.md");
-  return [line]() -> int {
-    if (line->flags) {
-      core::print_result(train::flags_page());
+  command.add_option("--reference", line->reference,
+                     "for developers: rewrite the tables in this folder's pages, docs/reference");
+  return [line, &command]() -> int {
+    if (!line->reference.empty()) {
+      write_reference(*command.get_parent(), line->reference);
       return core::kExitDone;
     }
     const std::vector<ordered_json> all = about_each(line->paths);

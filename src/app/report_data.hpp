@@ -16,7 +16,7 @@ struct ReportOptions {
 };
 
 /// Curves, evaluations, marks of the time line, notable lines of the log, settings that differ, the ladder and the
-/// last evaluation's games of each run; docs/formats.md has the keys.
+/// last evaluation's games of each run; docs/reference/commands.md has the keys.
 /// Throws  UsageError for a preset that cannot be used; FileError for a folder that is not a run's.
 nlohmann::ordered_json report_data(const ReportOptions& options);
 

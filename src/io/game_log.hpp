@@ -1,5 +1,5 @@
 // Recorded games: the platform's JSON logs, written and read, and traces (JSON lines), read. Both formats are
-// in docs/formats.md.
+// in docs/reference/formats.md.
 #pragma once
 
 #include <array>
@@ -70,7 +70,7 @@ std::string recording_of(const std::string& path);
 
 /// Whether a team said why it moved.
 bool is_explained(const RecordedStep& step);
-/// A step's `explanation`, as in docs/formats.md: null for a team without reasons.
+/// A step's `explanation`, as in docs/reference/formats.md: null for a team without reasons.
 nlohmann::ordered_json explanation_json(const std::array<play::Reasons, 2>& reasons);
 
 /// Calls `visit` for each game of a file, plain or gzip: logs, traces, or answers of a service with logs somewhere inside,

@@ -137,13 +137,21 @@ std::string describe_runs(const fs::path& runs) {
   return "\n  " + runs.string() + ": " + (texts.empty() ? "no runs" : joined(texts, 20));
 }
 
+// Whether `name` is one of those that kRunFiles describes by `pattern`, which has one such part at most.
+bool is_named(std::string_view pattern, std::string_view name) {
+  const std::size_t from = pattern.find_first_of("{*"), to = pattern.find_last_of("}*");
+  if (from == pattern.npos) return name == pattern;
+  const std::string_view before = pattern.substr(0, from), after = pattern.substr(to + 1);
+  return name.size() > before.size() + after.size() && name.starts_with(before) && name.ends_with(after);
+}
+
 // The files that a start puts into a new run's folder.
 bool is_of_a_start(const fs::path& entry) {
   std::error_code error;
   if (fs::is_directory(entry, error)) return fs::is_empty(entry, error);
   const std::string name = entry.filename().string();
-  return name == "config.json" || name == "train.log" || number_within(name, "train.rank", ".log") ||
-         name == kMetricsFile || name.starts_with("events.out.tfevents.");
+  return std::any_of(std::begin(kRunFiles), std::end(kRunFiles),
+                     [&](const RunFile& file) { return file.of_start && is_named(file.name, name); });
 }
 
 }  // namespace

@@ -17,6 +17,41 @@ struct RunFolder {
   std::int64_t number = 0;
 };
 
+/// What a run's folder holds. Names have a part in braces, or an asterisk, for what differs.
+struct RunFile {
+  std::string_view name, what;
+  bool of_start = false;  // a start writes it before the run has begun
+};
+/// The only list of them: the reference prints it.
+inline constexpr RunFile kRunFiles[] = {
+    {"config.json",
+     "all settings and, under run, world size, hosts, backend, device and version; --config reads it", true},
+    {"train.log", "the console's lines with the time, including those that the console dropped", true},
+    {"train.rank{R}.log",
+     "of every other rank that sees the folder: start, checkpoints, evaluations, end, errors", true},
+    {"metrics.jsonl", "TensorBoard's points, one report a line, for other programs", true},
+    {"events.out.tfevents.*", "curves for TensorBoard", true},
+    {"trained_model/actor_{episode}.pth",
+     "the policy's weights, every --save_interval episodes and at the end"},
+    {"trained_model/critic_{episode}.pth", "the critic's, the target's or the mixing network's"},
+    {"trained_model/actor_best.pth", "weights of the best evaluation so far"},
+    {"trained_model/critic_best.pth", "the critic's, the target's or the mixing network's"},
+    {"games/episode_{episode}.json", "a game log every --record_interval episodes"},
+    {"evaluation/best.json",
+     "game log of the best of rank 0's games in the last evaluation, by the lead at the end"},
+    {"evaluation/median.json", "the median one"},
+    {"evaluation/worst.json", "the worst one"},
+    {"checkpoints/step_{steps}/shared.pth",
+     "a checkpoint: weights, targets, moments, counters; at the start, every --checkpoint_interval "
+     "episodes and at the end"},
+    {"checkpoints/step_{steps}/rank_{R}.pth", "boards, running games and epsilon of a rank"},
+    {"checkpoints/step_{steps}/rank_{R}.replay", "its replay, unless --checkpoint_replay is off"},
+    {"checkpoints/step_{steps}/manifest.json", "lengths and checksums of these files"},
+    {"checkpoints/latest", "name of the newest checkpoint"},
+    {"checkpoints/resumable", "there after a stop by a signal, and gone once the run is resumed"},
+    {"ladder.json", "results of the games that report played with the last weights"},
+};
+
 /// Creates the folder of a new run, with trained_model/ in it, and missing parent folders. The
 /// number is the highest in <runs_dir>/<game_name> plus one, including plain run{N} of older programs.
 /// Processes that start at the same time get different numbers, also on network file systems, because mkdir decides.

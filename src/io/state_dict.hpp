@@ -36,7 +36,7 @@ NamedTensors load_state_dict(const std::string& path);
 
 /// Reads a network's weights from such a file: floating-point tensors whose names begin as those of this program's
 /// networks do. They may be in a dict under "state_dict", "model" or the like, and their names may have a common prefix,
-/// which is taken off. docs/formats.md has the list; snake_ddp.weights, the Python package's reader, decides likewise.
+/// which is taken off. docs/reference/formats.md has the list; snake_ddp.weights, the Python package's reader, decides likewise.
 /// Throws      FileError as above, and for other contents, and for numbers that are not finite as float32.
 SavedWeights load_weights(const std::string& path);
 

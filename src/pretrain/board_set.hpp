@@ -1,4 +1,4 @@
-// Boards of recorded games in one memory-mapped file: the input of pretraining. docs/formats.md has the layout.
+// Boards of recorded games in one memory-mapped file: the input of pretraining. docs/reference/formats.md has the layout.
 #pragma once
 
 #include <cstdint>

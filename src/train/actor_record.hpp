@@ -19,7 +19,7 @@ struct ActorRecord {
   play::Training training = {};      // what its values mean
 };
 
-/// The record of a run's actors, one JSON object; docs/formats.md has its keys.
+/// The record of a run's actors, one JSON object; docs/reference/formats.md has its keys.
 std::string actor_record_text(const Plan& plan, const io::NamedTensors& actor);
 
 /// What a user says about weights; empty where nothing is said.

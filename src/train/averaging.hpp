@@ -52,9 +52,10 @@ std::unique_ptr<Averaging> average_every_update(const Means& means);
 /// Each rank steps by its own gradients. After `interval` updates, and at `synchronise`, weights, targets and Adam's moments become their
 /// means over all ranks; then the weights take the outer step with Nesterov's momentum from where they were at the last average:
 ///   delta = start - mean(theta), v <- momentum * v + delta, theta <- start - (delta + momentum * v)
-/// Without momentum, theta is the mean itself. Owner: `learner` must outlive it.
-/// Follows  Douillard et al., "DiLoCo", arXiv:2311.08105; moments are averaged as the buffers of Wang et al., "SlowMo",
-///          arXiv:1910.06553, are: ranks then hold one state, which checkpoints and comparisons need.
+/// Without momentum, theta is the mean itself, as in local SGD (Stich, arXiv:1805.09767). Owner: `learner` must outlive it.
+/// Follows  Douillard et al., "DiLoCo", arXiv:2311.08105, with the whole step instead of 0.7 of it; moments are averaged as the
+///          buffers of Wang et al., "SlowMo", arXiv:1910.06553, are: ranks then hold one state, which checkpoints and
+///          comparisons need, and with which a run continues on another number of ranks.
 std::unique_ptr<Averaging> average_weights(learners::Learner& learner, std::int64_t interval, double momentum,
                                            const Means& means);
 

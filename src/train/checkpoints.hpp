@@ -1,5 +1,5 @@
 // Full-state checkpoints, written while training continues. The shared part comes from rank 0, a part from each rank;
-// docs/formats.md describes their contents.
+// docs/reference/formats.md describes their contents.
 #pragma once
 
 #include <atomic>

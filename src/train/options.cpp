@@ -348,22 +348,4 @@ void check_together(const TrainOptions& options) {
   o.learner.check(learner_options(o, at::kCPU));
 }
 
-std::string flags_page() {
-  TrainOptions options;
-  std::string page =
-      "# Which flag goes with which learner\n\n"
-      "`./snake_ddp info --flags` writes this page. A flag that is not here is for every learner.\n\n"
-      "| flag |";
-  for (const LearnerEntry& entry : learners::registry()) page += fmt::format(" {} |", entry.name);
-  page += "\n|---|";
-  for (std::size_t i = 0; i < learners::registry().size(); ++i) page += ":-:|";
-  for (const io::Field& field : fields(options)) {
-    if (field.used_by.empty()) continue;
-    page += fmt::format("\n| `--{}` |", field.name);
-    for (const LearnerEntry& entry : learners::registry())
-      page += io::is_used(field, entry.name) ? " x |" : " |";
-  }
-  return page + "\n";
-}
-
 }  // namespace snake_ddp::train

@@ -111,7 +111,4 @@ std::vector<std::string> check_given(const TrainOptions& options, const std::vec
 /// Throws  UsageError.
 void check_together(const TrainOptions& options);
 
-/// The page that lists which flag goes with which learner.
-std::string flags_page();
-
 }  // namespace snake_ddp::train

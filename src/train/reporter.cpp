@@ -8,6 +8,7 @@
 #include "snake_ddp/core/error.hpp"
 #include "snake_ddp/core/host.hpp"
 #include "snake_ddp/core/text.hpp"
+#include "train/tags.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -27,9 +28,9 @@ class Reporter::Report {
   Report(const Report&) = delete;
   Report& operator=(const Report&) = delete;
 
-  void point(std::string_view tag, double value) {
-    reporter_.events_.scalar(tag, value, step_);
-    line_.add(tag, value);
+  void point(Tag tag, double value) {
+    reporter_.events_.scalar(tag.name(), value, step_);
+    line_.add(tag.name(), value);
   }
   // What is no curve.
   template <class Value>
@@ -90,7 +91,7 @@ void Reporter::episode(const rollout::Episode& e, int difficulty, bool evasion,
   Report report(*this, e.number);
   int total = 0;
   for (int snake = 0; snake < game::kTeamSize; ++snake) {
-    report.point(fmt::format("reward/snake_{}", snake + 1), e.snake_return[snake]);
+    report.point(kRewardTags[snake], e.snake_return[snake]);
     total += e.snake_return[snake];
   }
   report.point("reward/total", total);
@@ -179,14 +180,12 @@ void Reporter::evaluation(std::int64_t episode, const std::string& opponent, con
     report.point("eval/win_rate", r.win_rate());
     report.point("eval/score", r.mean_a());
     report.point("eval/opponent_score", r.mean_b());
-    for (const play::DeathGroup& group : play::kDeathGroups) {
-      report.point(fmt::format("deaths/{}", group.name),
-                   static_cast<double>(r.deaths_a.group(group.name).deaths) / games);
+    for (std::size_t k = 0; k < std::size(kDeathTags); ++k) {
+      report.point(kDeathTags[k],
+                   static_cast<double>(r.deaths_a.group(play::kDeathGroups[k].name).deaths) / games);
     }
-    for (const int late : {0, 1}) {
-      report.point(late == 0 ? "deaths/length_lost_early" : "deaths/length_lost_late",
-                   static_cast<double>(r.deaths_a.total(late).length) / games);
-    }
+    report.point("deaths/length_lost_early", static_cast<double>(r.deaths_a.total(0).length) / games);
+    report.point("deaths/length_lost_late", static_cast<double>(r.deaths_a.total(1).length) / games);
   }
   push_points();
 }

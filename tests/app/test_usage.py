@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import subprocess
 
 import pytest
@@ -406,22 +407,34 @@ def help_groups(*line):
 GROUPS = ["As in the Python trainer", "Running", "Learning", "Opponents", "Saving", "This machine"]
 
 
-def test_help_and_the_readme_have_the_same_flags_under_the_same_headings():
+def tables_of(name):
+    """{name: rows of cells} of the tables in a page of the reference."""
+    text = (SOURCE / "docs" / "reference" / name).read_text(encoding="utf-8")
+    return {table: [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in body.splitlines() if line.startswith("|")]
+            for table, body in re.findall(r"<!-- table (.*?) -->\n(.*?)<!-- end -->", text, re.S)}
+
+
+def test_help_and_the_reference_have_the_same_flags_under_the_same_headings():
     shown = help_groups()
     assert list(shown) == GROUPS
     for group, flags_of_it in {"As in the Python trainer": "max_episodes", "Running": "config", "Learning": "num_envs",
                                "Opponents": "league_games", "Saving": "resume", "This machine": "ddp"}.items():
         assert flags_of_it in shown[group]
     assert shown["Learning"]["layer_norm"] == "off"
-    text = (SOURCE / "README_DDP.md").read_text(encoding="utf-8")
-    flags_section = re.search(r"^## All flags\n(.*?)^## ", text, re.M | re.S)[1]
-    tables = [dict(re.findall(r"^\| `--(\w+)` \| (\S+) \|", part, re.M)) for part in flags_section.split("\n### ")[1:]]
-    assert len(tables) == len(GROUPS)
-    for (group, options), table in zip(shown.items(), tables):
+    tables = tables_of("flags.md")
+    assert set(tables) == {f"train: {group}" for group in GROUPS}
+    for group, options in shown.items():
+        table = {row[0].strip("`-"): row[1].partition(";")[0] for row in tables[f"train: {group}"][2:]}
         assert set(table) == set(options) - {"help"}, group
         for name, default in table.items():
             if default != "–" and options[name] is not None:
                 assert default == f"`{options[name]}`", name
+
+
+def users(cell, learners):
+    """Of the cell of a flag: the learners that read it."""
+    named = re.findall(r"`(\w+)`", cell)
+    return [name for name in learners if cell == "all" or (name in named) != cell.startswith("all but ")]
 
 
 def test_help_of_a_learner_shows_only_what_it_uses(tmp_path):
@@ -451,11 +464,10 @@ def test_threads_that_cannot_start_are_explained(tmp_path):
 
 def test_flags_that_the_learner_does_not_use(tmp_path):
     config = write(tmp_path / "c.json", '{"algo": "rqmix", "layer_norm": true}')
-    page = [[cell.strip() for cell in line.strip("|").split("|")]
-            for line in (SOURCE / "docs" / "flags.md").read_text(encoding="utf-8").splitlines() if line.startswith("|")]
-    marks = next(row for row in page if row[0] == "`--layer_norm`")
-    learners = ", ".join(name for name, mark in zip(page[0], marks) if mark == "x")
-    refused(2, f"--layer_norm on does not apply to --algo rqmix, only to {learners}: leave it out",
+    row = next(row for row in tables_of("flags.md")["train: Learning"] if row[0] == "`--layer_norm`")
+    learners = users(row[3], only_json(call("info", "--json").stdout)["learners"])
+    assert 1 < len(learners) < 8
+    refused(2, f"--layer_norm on does not apply to --algo rqmix, only to {', '.join(learners)}: leave it out",
             line=["--config", config, "--check_settings"])
     taken_back = call("--config", config, "--layer_norm=off", "--check_settings")
     assert taken_back.returncode == 0 and taken_back.stderr == ""
@@ -491,15 +503,31 @@ def test_files_that_a_run_will_load_are_looked_for_first(tmp_path):
     assert done.returncode == 0, done.stderr  # a resumed run has weights
 
 
-def test_the_page_of_flags_is_up_to_date():
-    page = call("info", "--flags").stdout
-    assert page == (SOURCE / "docs" / "flags.md").read_text(encoding="utf-8"), "./snake_ddp info --flags > docs/flags.md"
-    rows = {row[0].strip("` -"): [cell == "x" for cell in row[1:]]
-            for row in ([cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| "))}
+def test_the_reference_is_up_to_date(tmp_path):
+    committed = SOURCE / "docs" / "reference"
+    shutil.copytree(committed, tmp_path / "reference")
+    done = call("info", "--reference", tmp_path / "reference")
+    assert done.returncode == 0 and done.stdout == "", done.stderr
+    for page in committed.iterdir():
+        assert (tmp_path / "reference" / page.name).read_bytes() == page.read_bytes(), "./snake_ddp info --reference docs/reference"
+    # It is of the same opinion as --help.
     learners = only_json(call("info", "--json").stdout)["learners"]
-    for at, learner in enumerate(learners):
+    rows = {row[0].strip("`-"): users(row[3], learners) for table in tables_of("flags.md").values() for row in table[2:]}
+    for learner in learners:
         shown = {name for group in help_groups("--algo", learner).values() for name in group}
-        assert {name for name, used in rows.items() if name != "flag" and used[at]} == shown & set(rows), learner
+        assert {name for name, all_users in rows.items() if learner in all_users} == shown - {"help"}, learner
+
+
+def test_a_table_that_is_missing_or_unknown_is_noticed(tmp_path):
+    shutil.copytree(SOURCE / "docs" / "reference", tmp_path / "pages")
+    tags = tmp_path / "pages" / "tags.md"
+    text = tags.read_text(encoding="utf-8")
+    for old, new, words in (("<!-- table tags -->", "<!-- table bags -->", 'there is no table "bags"'), ("<!-- end -->", "", "a table without its"),
+                            ("<!-- table tags -->\n", "", 'no page has "<!-- table tags -->"')):
+        tags.write_text(text.replace(old, new), encoding="utf-8")
+        refused(4, words, line=["info", "--reference", tmp_path / "pages"])
+    tags.write_text(text.replace("| `loss/critic` |", "| `loss/cricket` |"), encoding="utf-8")
+    assert call("info", "--reference", tmp_path / "pages").returncode == 0 and tags.read_text(encoding="utf-8") == text
 
 
 def test_a_run_or_episode_beyond_32_bits_is_no_other_one(tmp_path):
@@ -711,9 +739,7 @@ def evaluate(*line):
 def test_help_and_documents_name_the_same_scripted_teams():
     listed = re.findall(r"^  (\w+)  ", call("eval", "--help").stdout.partition("Scripted teams:\n")[2], re.M)
     assert "level2" in listed
-    table = (SOURCE / "docs" / "formats.md").read_text().partition("## Team SPECs")[2].partition("\n\nDistances")[0]
-    documented = re.findall(r"`(\w+)`", " ".join(row.split("|")[1] for row in table.splitlines() if row.startswith("| `")))
-    assert [name for name in documented if name not in ("random", "PATH")] == listed
+    assert [row[0].strip("`") for row in tables_of("commands.md")["scripted teams"][2:]] == listed
 
 
 EVAL_KEYS = ["games", "wins", "draws", "losses", "win_rate", "win_rate_ci95", "score_a", "score_b",
@@ -999,8 +1025,8 @@ def test_a_board_can_be_shown():
 def test_info_describes_the_program_a_run_and_weights(tmp_path):
     about = only_json(call("info", "--json").stdout)
     assert about["version"].startswith("snake_ddp ") and "gloo" in about["backends"]
-    table = next(line for line in (SOURCE / "docs" / "flags.md").read_text(encoding="utf-8").splitlines() if line.startswith("| flag |"))
-    assert about["learners"] == table.strip("| ").split(" | ")[1:]
+    (algo,) = (row for row in tables_of("flags.md")["train: As in the Python trainer"] if row[0] == "`--algo`")
+    assert about["learners"] == re.findall(r"`(\w+)`", algo[2])
 
     done = call(*tiny(tmp_path), "--save_interval", "1")
     assert done.returncode == 0, done.stderr

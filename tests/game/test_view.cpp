@@ -62,7 +62,7 @@ bool has_six_whole_snakes(const game::Position& p) {
   return true;
 }
 
-// A direct implementation of docs/formats.md, from the position alone, where `up` is up.
+// A direct implementation of docs/reference/formats.md, from the position alone, where `up` is up.
 std::vector<float> plain_view(const game::Position& p, int snake, int up = game::kUp) {
   const Step down = kDownwards[up], right = kRightwards[up];
   const int team = snake / 3;

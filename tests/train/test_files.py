@@ -12,7 +12,7 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from processes import (BINARY, BUILD, DATA, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder,
+from processes import (BINARY, BUILD, DATA, SOURCE, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder,
                        starter)
 
 PROBE = str(BUILD / "tests" / "train" / "train_probe")
@@ -317,6 +317,37 @@ def test_the_settings_are_written_down(tmp_path):
     assert {"seed", "n_step", "eval_interval"} <= known
     not_settings = {"help", "config", "check_settings", "ddp", "world_size", "learning_rate"}
     assert known - not_settings <= set(written)
+
+
+def listed(page):
+    """First column of the table in a page of the reference."""
+    table = re.search(r"<!-- table (.*?)<!-- end -->", (SOURCE / "docs" / "reference" / page).read_text(encoding="utf-8"), re.S)[1]
+    return re.findall(r"^\| `([^`]+)` \|", table, re.M)
+
+
+def test_a_run_writes_the_files_and_tags_that_the_reference_lists(tmp_path):
+    settings = TINY | {"runs_dir": tmp_path, "max_episodes": 10**6, "opponent_mix": "level0:0.5,league:0.5", "league_interval": 8, "league_games": 100,
+                       "eval_interval": 8, "eval_games": 20, "record_interval": 4, "checkpoint_interval": 8}
+    with starter(tmp_path) as start:
+        ranks = ranks_by_hand(start, 2, *flags(settings))
+        for done in ("Evaluation at", "League at", "Checkpoint step [1-9]"):
+            ranks[0].wait_for(done)
+        folder = run_folder(ranks[0].text())
+        while "perf/" not in (folder / "metrics.jsonl").read_text():
+            assert ranks[0].popen.poll() is None
+            time.sleep(0.1)
+        ranks[0].popen.send_signal(signal.SIGTERM)
+        assert [rank.wait() for rank in ranks] == [75, 75], ranks[0].text()
+    done = call("report", folder, "--html", tmp_path / "report.html", "--ladder_games", "1")
+    assert done.returncode == 0, done.stderr
+    patterns = {name: re.sub(r"\\\{\w+\\\}", r"\\d+", re.escape(name).replace("\\*", ".+")) for name in listed("run_folder.md")}
+    written = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
+    assert [path for path in written if not any(re.fullmatch(pattern, path) for pattern in patterns.values())] == []
+    assert [name for name, pattern in patterns.items() if not any(re.fullmatch(pattern, path) for path in written)] == []
+    events = EventAccumulator(str(folder), size_guidance={"scalars": 0})
+    events.Reload()
+    reports = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert set(events.Tags()["scalars"]) == set(listed("tags.md")) == {key for report in reports for key in report if "/" in key}
 
 
 def test_curves_go_by_steps_of_boards_if_asked(tmp_path):

@@ -8,7 +8,7 @@
 
 namespace snake_ddp::core {
 
-/// What `main` returns for each kind; part of the interface, see README_DDP.md.
+/// What `main` returns for each kind.
 enum ExitCode : int {
   kExitDone = 0,
   kExitBug = 1,
@@ -16,6 +16,24 @@ enum ExitCode : int {
   kExitDist = 3,
   kExitFile = 4,
   kExitResumable = 75,
+};
+
+/// Part of the interface: the reference prints it.
+struct ExitCodeEntry {
+  ExitCode code;
+  const char* when;
+};
+inline constexpr ExitCodeEntry kExitCodes[] = {
+    {kExitDone,
+     "done: all steps or episodes played, target reached, or time up; under torchrun also after a stop by a "
+     "signal"},
+    {kExitBug, "an internal error, out of memory, a loss that is not finite; verify-trace found a mismatch"},
+    {kExitUsage, "a flag, key, value or variable is wrong"},
+    {kExitDist, "distributed failure: a rank is missing, lost or late, or ranks disagree"},
+    {kExitFile,
+     "a file, checkpoint or disk; or a stop by a signal with --checkpoint_interval 0, which leaves nothing "
+     "to resume from"},
+    {kExitResumable, "stopped by a signal, with a complete checkpoint: start again with --resume"},
 };
 
 /// The message says what happened, where, and what to do.

@@ -1,4 +1,4 @@
-// The view: the surroundings of a snake's head, and the positions of beans and other snakes relative to it. docs/formats.md
+// The view: the surroundings of a snake's head, and the positions of beans and other snakes relative to it. docs/reference/formats.md
 // lists the features.
 #pragma once
 
