@@ -9,7 +9,6 @@
 #include <sstream>
 
 #include "app/command_line.hpp"
-#include "app/reference.hpp"
 #include "dist/build.hpp"
 #include "dist/context.hpp"
 #include "io/atomic_file.hpp"

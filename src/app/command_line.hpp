@@ -62,6 +62,11 @@ Action add_report(CLI::App& command);
 Action add_verify_trace(CLI::App& command);
 Action add_export(CLI::App& command);
 
+/// Rewrites the tables in a folder's pages, what is between `<!-- table NAME -->` and `<!-- end -->`, from the tables that the
+/// program itself uses.
+/// Throws  FileError for a name that it does not know, and for a table that no page has.
+void write_reference(const CLI::App& program, const std::string& folder);
+
 struct OwnRanks {
   bool ddp = false;
   int world_size = 0;

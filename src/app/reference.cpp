@@ -1,5 +1,3 @@
-#include "app/reference.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/command_line.hpp"
 #include "io/atomic_file.hpp"
 #include "io/fields.hpp"
 #include "io/folders.hpp"
