@@ -145,9 +145,8 @@ def short(team):
 def play(line):
     command = f"eval --ladder {' '.join(LADDER)} --games {min(1000, line.games)} --seed 1 --anchor random"
     if not line.only and not is_known(line, "ladder", "all pairs", f"./snake_ddp {command}"):
-        found = json.loads(ours(line, f"{command} --json"))["ladder"]
-        keep(line, "ladder", "all pairs", f"./snake_ddp {command}", {
-            "ladder": [{name: one[name] for name in ("team", "elo", "elo_ci95", "wins", "draws", "losses")} for one in found]})
+        keep(line, "ladder", "all pairs", f"./snake_ddp {command}", {"ladder": [{name: one[name] for name in (
+            "team", "elo", "elo_ci95", "wins", "draws", "losses")} for one in json.loads(ours(line, f"{command} --json"))["ladder"]]})
     until = time.monotonic() + 60 * line.minutes
     for table, team, foe, games, seed in MATCHES:
         name, games = f"{short(team)} against {short(foe)}", min(games, line.games)
@@ -174,7 +173,8 @@ def measure_time(line):
 
 def measure_speed(line):
     for what, names in (BENCHES | ({} if line.machine.endswith("no GPU") else ON_GPU)).items():
-        command = f"{what} --seconds {line.minutes * (0.4 if what.startswith('train') else 0.1) * (1 if 'time' in line.what else 2):.2g}"
+        seconds = line.minutes * {"train": 0.2, "allreduce": 0.02}.get(what.split()[0], 0.1) * (1 if "time" in line.what else 2)
+        command = f"{what} --seconds {max(0.01, seconds):.2g}"
         rounds = [{row["name"]: row for row in json.loads(output_of([str(line.bench), *command.split(), "--json"]))["benches"]}
                   for _ in range(3 if line.minutes >= 1 else 1)]
         for name, words in names.items():
@@ -336,7 +336,7 @@ PAGE = {
     "Time to strength": ("time", "Seconds of training on two ranks, evaluations included, to the first evaluation that reaches the rate: mean, least and greatest of the "
                          "seeds. An evaluation is 1,000 games: 95 % are 93.5 to 96.2.", times),
     "What each part of the champion's preset is worth": (
-        "ablation", "Two million steps on one rank, then 3,000 games against territory without a search.", ablations),
+        "ablation", "One rank, as many steps for each variant, then 3,000 games against territory without a search.", ablations),
     "Speed and its bounds": ("speed", "Medians of three rounds. The bound is measured in the same process: for an update its matrix products alone, for a search its "
                              "evaluations, for boards the bytes moved, for a run its parts by themselves or the run of one rank.", speeds),
     "Beside the Python trainer": ("trainer", "The Python trainer's DDP variant with its own flags, one board and one update of batch 128 a step, on the same cores in "
@@ -379,7 +379,7 @@ def main():
     parser.add_argument("--steps", type=int, default=2_000_000, help="of each run of the ablation [2,000,000]")
     parser.add_argument("--again", action="store_true", help="also what is there")
     parser.add_argument("--busy", action="store_true", help="measure times although other programs run; such rows are not on the page")
-    parser.add_argument("--preset", help="a file in place of the presets that are trained, for a test")
+    parser.add_argument("--preset", help="in place of those that are trained, for a test")
     parser.add_argument("--checkout", help="a working copy of the Python trainer, for `speed`, or of the platform's repository, for `platform`")
     parser.add_argument("--python", default=sys.executable, help="an interpreter with what these two need")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "snake_ddp")
