@@ -132,7 +132,7 @@ USAGE = {
     "unknown learner": (["--algo", "ppo"], ["--algo ppo", "ddpg, bicnet"]),
     "layer norm with bicnet": (["--algo", "bicnet", "--layer_norm", "--check_settings"], ["--layer_norm", "not apply to --algo bicnet"]),
     "expected value with bicnet": (["--algo", "bicnet", "--expected_value"], ["--expected_value", "not apply to --algo bicnet"]),
-    "odd word for on or off": (["--load_model=maybe"], ["--load_model maybe", "on or off"]),
+    "odd word for on or off": (["--enable_opponent_evasion=maybe"], ["--enable_opponent_evasion maybe", "on or off"]),
     "odd word for a switch of eval": (["eval", "--swap_sides=maybe"], ["swap_sides", "maybe"]),
     "odd word for its opposite": (["eval", "--no_swap_sides=maybe"], ["swap_sides", "maybe"]),
     "odd word for json": (["info", "--json=maybe"], ["json", "maybe"]),
