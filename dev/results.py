@@ -376,7 +376,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=30, help="`play` starts no more games after them; `time`, `speed`, `beat`: as long as they take [30]")
     parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="`play`: matches with all these words in their names")
     parser.add_argument("--games", type=int, default=10**6, help="at most, of each match")
-    parser.add_argument("--steps", type=int, default=2_000_000, help="of each run of the ablation [2,000,000]")
+    parser.add_argument("--steps", type=int, default=1_000_000, help="of each run of the ablation [1,000,000]")
     parser.add_argument("--again", action="store_true", help="also what is there")
     parser.add_argument("--busy", action="store_true", help="measure times although other programs run; such rows are not on the page")
     parser.add_argument("--preset", help="in place of those that are trained, for a test")
