@@ -35,7 +35,7 @@ MATCHES = [("strength", CHAMPION, foe, 3000, 77) for foe in ("random", "level2",
     ("search", f"{CHAMPION}:look1", "territory", 1000, 77), ("search", f"{CHAMPION}:look4", "territory", 1000, 77),
     ("search", f"{EXPERT}:look4", "territory", 1000, 77), ("search", f"{EXPERT}:look4", "level2", 1000, 77),
     ("search", f"{CHAMPION}:puct100", "territory", 1000, 77), ("search", f"{EXPERT}:puct100", "territory", 1000, 77),
-    ("search", f"{EXPERT}:puct100", "level2", 1000, 77), ("beats", f"{EXPERT}:puct100", f"{CHAMPION}:puct100", 1000, 501),
+    ("search", f"{EXPERT}:puct100", "level2", 1000, 77), ("search", f"{EXPERT}:puct100", f"{CHAMPION}:puct100", 1000, 501),
     ("beats", f"{EXPERT}:puct400", f"{EXPERT}:puct100", 400, 76), ("search", f"{EXPERT}:puct400", "territory", 1000, 77),
     ("search", f"{EXPERT}:puct400", "level2", 1000, 77)]
 LADDER = ["random", "level1", "level2", "level4", "evasion", "territory", "tests/data/upstream_actor_2000.pth:softmax", EXPERT, CHAMPION]
