@@ -35,7 +35,7 @@ MATCHES = [("strength", CHAMPION, foe, 3000, 77) for foe in ("random", "level2",
     ("search", f"{CHAMPION}:look1", "territory", 1000, 77), ("search", f"{CHAMPION}:look4", "territory", 1000, 77),
     ("search", f"{EXPERT}:look4", "territory", 1000, 77), ("search", f"{EXPERT}:look4", "level2", 1000, 77),
     ("search", f"{CHAMPION}:puct100", "territory", 1000, 77), ("search", f"{EXPERT}:puct100", "territory", 1000, 77),
-    ("search", f"{EXPERT}:puct100", "level2", 1000, 77), ("beats", f"{EXPERT}:puct100", f"{CHAMPION}:puct100", 1000, 501),
+    ("search", f"{EXPERT}:puct100", "level2", 1000, 77), ("search", f"{EXPERT}:puct100", f"{CHAMPION}:puct100", 1000, 501),
     ("beats", f"{EXPERT}:puct400", f"{EXPERT}:puct100", 400, 76), ("search", f"{EXPERT}:puct400", "territory", 1000, 77),
     ("search", f"{EXPERT}:puct400", "level2", 1000, 77)]
 LADDER = ["random", "level1", "level2", "level4", "evasion", "territory", "tests/data/upstream_actor_2000.pth:softmax", EXPERT, CHAMPION]
@@ -376,7 +376,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=30, help="`play` starts no more games after them; `time`, `speed`, `beat`: as long as they take [30]")
     parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="`play`: matches with all these words in their names")
     parser.add_argument("--games", type=int, default=10**6, help="at most, of each match")
-    parser.add_argument("--steps", type=int, default=2_000_000, help="of each run of the ablation [2,000,000]")
+    parser.add_argument("--steps", type=int, default=1_000_000, help="of each run of the ablation [1,000,000]")
     parser.add_argument("--again", action="store_true", help="also what is there")
     parser.add_argument("--busy", action="store_true", help="measure times although other programs run; such rows are not on the page")
     parser.add_argument("--preset", help="in place of those that are trained, for a test")
