@@ -233,7 +233,7 @@ FRONT = [("strength", "champion against level2", "`champion.pth`", "level 2, the
          ("strength", "champion against territory", "`champion.pth`", "territory", "territory"),
          ("search", "champion:look4 against territory", "`champion.pth:look4`", "territory", "territory"),
          ("search", "expert:puct400 against territory", "`expert.pth:puct400`", "territory", "territory"),
-         ("platform", "the submission against territory", "`expert.pth`", "territory, as a submission on the platform's code", "territory，作为提交，由平台自己的代码运行")]
+         ("platform", "the submission against territory", "`expert.pth`, exported", "territory, on the platform's code", "territory，在平台官方环境中")]
 
 
 def percent(*rates):
