@@ -269,7 +269,7 @@ def test_links_between_pages_lead_to_headings():
 # ---- the pages say what is true now ----
 
 PAGES = [name for name in FILES if name.endswith(".md") and name.startswith(("README", "docs/", "launch/", "models/", "examples/", "SECURITY"))]
-GENERATED = {f"docs/reference/{name}.md" for name in ("flags", "commands", "run_folder", "tags", "exit_codes")}
+GENERATED = {f"docs/reference/{name}.md" for name in ("flags", "commands", "run_folder", "tags", "exit_codes")} | {"docs/results.md"}
 MOST_LINES = {"README.md": 130, "README.zh.md": 130, "README_DDP.md": 280, "README_DDP.zh.md": 280, "docs/results.md": 200}
 MOST_LINES_IN_ALL = 2600  # of those that people write in English
 
