@@ -26,6 +26,7 @@ esac
 ./snake_ddp train --check_settings "$@" >/dev/null  # the run says what it has
 
 sd_ranks
+export SNAKE_DDP_SCRIPT=./train_ddp.sh  # for the message that says how to continue
 
 if [ "${NNODES:-1}" = 1 ]; then
   # Like --standalone, which takes a free port, but without resolving "localhost", which fails on minimal systems.

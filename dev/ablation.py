@@ -23,6 +23,8 @@ import sys
 import tempfile
 import threading
 
+import presets
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "dev"))
 from results import wilson  # noqa: E402
@@ -141,7 +143,7 @@ def main():
     parser.add_argument("--flag", action="append", default=[], help="one more flag of every run, as --flag=--hidden_size=64")
     parser.add_argument("--opponent", default="level2", help="opponent in the evaluation")
     line = parser.parse_args()
-    algo = json.loads(line.config.read_text()).get("algo", "ddpg")
+    algo = presets.read(line.config).get("algo", "ddpg")
     if algo not in VARIANTS:
         parser.error(f"--config {line.config}: --algo {algo}; there are variants of {', '.join(VARIANTS)}")
     line.variants = VARIANTS[algo]
@@ -150,7 +152,7 @@ def main():
         parser.error(f"--only {' '.join(unknown)}: of {algo} there are {' '.join(line.variants)}")
     line.only = line.only or list(line.variants)
 
-    setting = {"config": json.loads(line.config.read_text()), "games": line.games, "flags": line.flag, "opponent": line.opponent,
+    setting = {"config": presets.read(line.config), "games": line.games, "flags": line.flag, "opponent": line.opponent,
                **({"steps": line.steps} if line.steps else {"minutes": line.minutes})}
     json_file = line.out.with_name(line.out.name + ".json")
     json_file.parent.mkdir(parents=True, exist_ok=True)

@@ -26,6 +26,7 @@ PATIENCE_S = 90  # for anything that takes seconds on an idle machine
 # A run of a second with hundreds of updates.
 TINY = {"hidden_size": 16, "batch_size": 16, "num_envs": 4, "max_episodes": 4, "episode_length": 100, "buffer_size": 1000,
         "check_consistency": 50, "threads": 1}
+EPISODE = r"\bepisode \d+  "  # a line about an episode, one every few seconds
 # Under nohup or in a script's background these are ignored, and programs started here would ignore them, too.
 for ignored in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(ignored) == signal.SIG_IGN:
@@ -258,6 +259,15 @@ def fingerprint(text):
     ranks = {int(rank): (boards, batch)
              for rank, boards, batch in re.findall(r"rank (\d+) boards (\w{16}) batch (\w{16})", lines[0])}
     return {"line": lines[0], "weights": re.search(r"weights (\w{16})", lines[0])[1], "ranks": ranks}
+
+
+def help_groups(text):
+    """{heading: {flag: what --help says of it, in one line}}"""
+    groups = {}
+    for heading, body in re.findall(r"^(\S.*):\n((?: .*\n)+)", text, re.M):
+        flags_of_it = re.findall(r"^  (?:-\w, )?--(\w+)(.*(?:\n {8,}.*)*)", body, re.M)
+        groups[heading] = {name: re.sub(r"\| ", "|", " ".join(said.split())) for name, said in flags_of_it}
+    return {heading: found for heading, found in groups.items() if found}
 
 
 def run_folder(text):

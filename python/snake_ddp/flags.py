@@ -7,6 +7,18 @@ Text = str | os.PathLike[str]
 
 
 class Flags(TypedDict, total=False):
+    resume: Text
+    device: Literal["auto", "cpu", "cuda"]
+    load_model_path: Text
+    max_minutes: float
+    total_steps: int
+    eval_interval: int
+    eval_games: int
+    eval_opponent: Literal["level0", "level1", "level2", "level3", "level4", "evasion", "territory"]
+    eval_search: Text
+    target_win_rate: float
+    check_consistency: int
+    log_every_episode: bool
     game_name: Literal["snakes_3v3"]
     algo: Literal["ddpg", "bicnet", "dqn", "qmix", "vdn", "rqmix", "pqn", "pqn_vdn"]
     max_episodes: int
@@ -31,16 +43,6 @@ class Flags(TypedDict, total=False):
     tau: float
     output_activation: Literal["softmax", "tanh"]
     a_lr: float
-    total_steps: int
-    load_model_path: Text
-    max_minutes: float
-    eval_interval: int
-    eval_games: int
-    eval_opponent: Literal["level0", "level1", "level2", "level3", "level4", "evasion", "territory"]
-    eval_search: Text
-    target_win_rate: float
-    check_consistency: int
-    log_every_episode: bool
     obs: Literal["26", "30", "window", "view", "ahead"]
     reward: Literal["2021", "v1_1", "v1_2", "score"]
     reward_scale: float
@@ -77,9 +79,7 @@ class Flags(TypedDict, total=False):
     checkpoint_interval: int
     keep_checkpoints: int
     checkpoint_replay: Literal["on", "off"]
-    resume: Text
     record_interval: int
-    device: Literal["auto", "cpu", "cuda"]
     boards: Literal["auto", "host", "device"]
     cuda_graph: Literal["auto", "on", "off"]
     products: Literal["auto", "float32", "tf32", "bf16"]

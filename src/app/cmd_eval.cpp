@@ -275,11 +275,11 @@ void print_deaths(const play::MatchResult& r) {
     return static_cast<double>(sum) / static_cast<double>(r.games);
   };
   const auto row = [&](std::string_view text, play::DeathSums::Sum a, play::DeathSums::Sum b) {
-    core::print_result(fmt::format("{:<30}{:>8.2f}{:>8.2f}{:>12.2f}{:>8.2f}\n", text, a_game(a.deaths),
+    core::print_result(fmt::format("{:<30}{:>8.2f}{:>13.2f}{:>9.2f}{:>13.2f}\n", text, a_game(a.deaths),
                                    a_game(a.length), a_game(b.deaths), a_game(b.length)));
   };
-  core::print_result(
-      fmt::format("{:<30}{:>16}{:>20}\n", "died of, per game", "team a: length", "team b: length"));
+  core::print_result(fmt::format("{:<30}{:>8}{:>13}{:>9}{:>13}\n", "deaths per game", "team a", "length lost",
+                                 "team b", "length lost"));
   for (const play::DeathGroup& group : play::kDeathGroups)
     row(group.text, r.deaths_a.group(group.name), r.deaths_b.group(group.name));
   row("all", r.deaths_a.total(), r.deaths_b.total());
@@ -362,63 +362,79 @@ void play_sprt(const EvalArgs& line, const Team& a, const Team& b, dist::DistCon
 
 Action add_eval(CLI::App& command) {
   const auto line = std::make_shared<EvalArgs>();
-  std::string scripted = "Scripted teams:\n";
+  std::string footer = fmt::format(
+      "A TEAM is random, a scripted team, or a file: an actor_*.pth, whose moves are sampled, or "
+      "PATH:argmax. A "
+      "Q-network's file may come with a search, as in PATH:look4, of these: {}.\n\nScripted teams:\n",
+      play::kSpecForms);
   for (const game::OpponentEntry& entry : game::kOpponents)
-    scripted += fmt::format("  {:<28}{}\n", entry.name, entry.rule);
-  command.footer(scripted);
-  command.add_option(
-      "--team_a,--team-a", line->team_a,
-      fmt::format("random, {}, an actor_*.pth (moves sampled), PATH:argmax, or, for a Q-network, "
-                  "PATH:SEARCH with a search of these: {}",
-                  fmt::join(game::opponent_names(), ", "), play::kSpecForms));
-  command.add_option("--team_b,--team-b", line->team_b, "the other team");
-  command.add_option("--ladder", line->ladder,
-                     "instead of two teams: play all pairs of these and rate them by Elo");
-  command.add_option("--anchor", line->anchor,
-                     "team of --ladder whose rating is 0 Elo [the mean of all is 0]");
+    footer += fmt::format("{}\t{}\n", entry.name, entry.rule);
+  command.footer(footer);
+  const auto under = [&](const char* heading) { command.option_defaults()->group(heading); };
+  under("Teams");
+  command.add_option("--team_a,--team-a", line->team_a, "the team whose win rate is reported")
+      ->option_text("TEAM");
+  command.add_option("--team_b,--team-b", line->team_b, "its opponent")->option_text("TEAM");
   command
-      .add_option("--sprt", line->sprt,
-                  "ELO0 ELO1: play until it is decided whether team a is stronger than team b by more than "
-                  "ELO0 or by "
-                  "less than ELO1, each wrongly in 5 % of tests at most; pairs of games have the same boards "
-                  "with sides "
-                  "swapped, and --games is the most that are played")
-      ->expected(2);
-  add_number(command, "games", line->games, "games to play; with --ladder, per pair", 1, kMostCount);
-  add_number(command, "seed", line->seed, "random seed; game k depends only on the seed and k", 0, kMostSeed);
-  command.add_flag("--swap_sides,--swap-sides,!--no_swap_sides,!--no-swap-sides", line->swap_sides,
-                   "team a plays every other game as team B [on]");
+      .add_option("--ladder", line->ladder,
+                  "instead of these two: play all pairs of several teams and rate them by Elo")
+      ->option_text("TEAM TEAM ...");
+  command
+      .add_option("--anchor", line->anchor, "team of --ladder whose rating is 0 Elo [the mean of all is 0]")
+      ->option_text("TEAM");
   command.add_flag("--mask_fatal,--mask-fatal", line->mask_fatal,
                    "teams from files avoid moves that are certain death; Q-networks always do");
   command
       .add_option("--view_radius,--view-radius", line->view_radius,
-                  "view radius of teams with --obs window; 0: unlimited [that of a file's record, else "
-                  "unlimited]. Teams "
-                  "with tokens use that of their training")
-      ->check(CLI::Range(0, 10));
+                  "view radius of teams with --obs window; 0: unlimited [as the file says, else unlimited]. "
+                  "Teams with tokens use that of their training")
+      ->check(CLI::Range(0, 10))
+      ->option_text("N");
   command
       .add_option(
           "--products", line->products,
-          "precision of the products of Q-networks without memory; bf16 needs AMX or AVX512-BF16 [float32]")
-      ->check(CLI::IsMember({"float32", "bf16"}));
+          "precision of the matmuls of Q-networks without memory: float32, or bf16, which needs AMX or "
+          "AVX512-BF16")
+      ->check(CLI::IsMember({"float32", "bf16"}))
+      ->capture_default_str()
+      ->option_text("WORD");
+  under("Games");
+  add_number(command, "games", line->games, "games to play; with --ladder, per pair", 1, kMostCount);
+  add_number(command, "seed", line->seed, "random seed; game k depends only on the seed and k", 0, kMostSeed);
+  command.add_flag("--swap_sides,--swap-sides,!--no_swap_sides,!--no-swap-sides", line->swap_sides,
+                   "team a plays every other game as team B; to switch it off: --no_swap_sides [on]");
+  command
+      .add_option(
+          "--sprt", line->sprt,
+          "play until it is decided whether team a is stronger than team b by more than ELO0 or by less "
+          "than ELO1, each wrongly in 5 % of tests at most; pairs of games have the same boards with "
+          "sides swapped, and --games is the most that are played")
+      ->expected(2)
+      ->option_text("ELO0 ELO1");
+  add_number(command, "join_timeout", line->join_timeout,
+             "under torchrun, srun or mpirun: seconds that ranks wait for each other at the start", 0.1, 1e6);
+  under("Output");
+  command.add_flag("--json", line->json, "one JSON object on stdout");
   command.add_option("--show", line->show, "print the first game's board before this step, 1 to 201")
-      ->check(CLI::Range(1, game::kMaxSteps + 1));
-  command.add_option("--record", line->record,
-                     "write each game to this folder as a log: game_0.json, ...; those of an earlier "
-                     "recording are replaced");
+      ->check(CLI::Range(1, game::kMaxSteps + 1))
+      ->option_text("N");
+  command.add_flag("--watch", line->watch, "show the first game in the terminal as it is played");
+  add_number(command, "speed", line->speed, "steps per second with --watch", 0.1, 1000.0);
+  command
+      .add_option("--record", line->record,
+                  "write each game to this folder as a log: game_0.json, ...; those of an earlier recording "
+                  "are replaced")
+      ->option_text("DIR");
   command.add_flag(
       "--explain", line->explain,
       "with --record: the logs also record what teams from files saw at each move and, with a search, "
       "what they expected");
-  command.add_option("--record_boards,--record-boards", line->record_boards,
-                     "write boards of all games to this file, NAME.boards, for snake_ddp pretrain");
+  command
+      .add_option("--record_boards,--record-boards", line->record_boards,
+                  "write boards of all games to this file, NAME.boards, for snake_ddp pretrain")
+      ->option_text("FILE");
   add_number(command, "board_interval", line->board_interval,
              "steps between the boards of a game that --record_boards keeps", 1, game::kMaxSteps);
-  command.add_flag("--watch", line->watch, "show the first game in the terminal as it is played");
-  add_number(command, "join_timeout", line->join_timeout,
-             "under torchrun, srun or mpirun: seconds that ranks wait for each other at the start", 0.1, 1e6);
-  add_number(command, "speed", line->speed, "steps per second with --watch", 0.1, 1000.0);
-  command.add_flag("--json", line->json, "one JSON object on stdout");
   only_with(command, "--speed", "--watch");
   only_with(command, "--board_interval", "--record_boards");
   return [line]() -> int {

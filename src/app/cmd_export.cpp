@@ -311,20 +311,27 @@ Action add_export(CLI::App& command) {
     bool mask_fatal = false, bare = false;
   };
   const auto line = std::make_shared<Line>();
-  command.add_option(
-      "--actor", line->actor,
-      "an actor_*.pth, or PATH:argmax for a submission that plays the most probable moves; PATH:softmax or "
-      "PATH:tanh if nothing beside the file says its last layer");
-  command.add_option("--format", line->format, fmt::format("{}", fmt::join(format_names(), "|")));
-  command.add_option(
-      "--output", line->output,
-      "file or, for submission, folder to write [named after the actor, in the current folder]");
-  command.add_option("--output_activation,--output-activation", line->output_activation,
-                     "softmax or tanh [as the file's record or its run's settings say]");
+  command
+      .add_option(
+          "--actor", line->actor,
+          "an actor_*.pth, or PATH:argmax for a submission that plays the most probable moves; PATH:softmax "
+          "or PATH:tanh if neither the file nor its run names the last layer")
+      ->option_text("PATH");
+  command.add_option("--format", line->format, fmt::format("{}", fmt::join(format_names(), "|")))
+      ->option_text("WORD");
+  command
+      .add_option("--output", line->output,
+                  "file or, for submission, folder to write [named after the actor, in the current folder]")
+      ->option_text("PATH");
+  command
+      .add_option("--output_activation,--output-activation", line->output_activation,
+                  "softmax or tanh [as the file's record or its run's settings say]")
+      ->option_text("WORD");
   command.add_flag("--mask_fatal,--mask-fatal", line->mask_fatal,
                    "make a submission that avoids moves that are certain death; a Q-network's always does");
-  command.add_flag("--bare", line->bare,
-                   "make a submission that plays the network's own moves; a Q-network's otherwise searches");
+  command.add_flag(
+      "--bare", line->bare,
+      "make a submission that plays the network's own moves; without it, a Q-network's searches");
   return [line]() -> int {
     if (line->actor.empty() || line->format.empty())
       throw core::UsageError("export needs --actor and --format");
@@ -343,7 +350,13 @@ Action add_export(CLI::App& command) {
                                    ? std::filesystem::path(actor.path).stem().string() + format.suffix
                                    : line->output;
     format.write(actor, output);
-    core::print_result(fmt::format("Wrote {}\n", output));
+    core::print_result(
+        format.name != "submission"
+            ? fmt::format("Wrote {}\n", output)
+            : fmt::format(
+                  "Wrote {}: submission.py and {}. To try it, copy both to agent/NAME of the competition's "
+                  "repository\n",
+                  output, std::filesystem::path(actor.path).filename().string()));
     return core::kExitDone;
   };
 }

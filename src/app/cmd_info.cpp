@@ -201,13 +201,16 @@ Action add_info(CLI::App& command) {
     std::string reference;
   };
   const auto line = std::make_shared<Line>();
-  command.add_option(
-      "paths", line->paths,
-      "run folders, checkpoint folders or weights files; without any: this program and machine");
+  command
+      .add_option("paths", line->paths,
+                  "run folders, checkpoint folders or weights files; without any: this program and machine")
+      ->option_text("PATH ...");
   command.add_flag("--json", line->json,
                    "one JSON object on stdout; with several paths, their list as \"paths\"");
-  command.add_option("--reference", line->reference,
-                     "for developers: rewrite the tables in this folder's pages, docs/reference");
+  command
+      .add_option("--reference", line->reference,
+                  "for developers: rewrite the tables in this folder's pages, docs/reference")
+      ->option_text("DIR");
   return [line, &command]() -> int {
     if (!line->reference.empty()) {
       write_reference(*command.get_parent(), line->reference);

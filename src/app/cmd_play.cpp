@@ -315,20 +315,28 @@ Action add_play(CLI::App& command) {
   command
       .add_option("--team_a,--team-a", line->team_a,
                   "snakes A, B and C except yours: a team as in eval, also with a search (PATH:look4)")
-      ->capture_default_str();
-  command.add_option("--team_b,--team-b", line->team_b, "snakes D, E and F")->capture_default_str();
+      ->capture_default_str()
+      ->option_text("TEAM");
+  command.add_option("--team_b,--team-b", line->team_b, "snakes D, E and F")
+      ->capture_default_str()
+      ->option_text("TEAM");
   command.add_option("--snake", line->snake, "your snake, A to F")
       ->check(CLI::IsMember({"A", "B", "C", "D", "E", "F"}, CLI::ignore_case))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->option_text("LETTER");
   add_number(command, "pace", line->pace, "seconds per step", 0.05, 10.0);
-  command.add_option("--seed", line->seed,
-                     "random seed: the same start and beans again [a new one each time]");
-  command.add_option("--record", line->record, "write the game to this file as a log");
-  command.add_option("--from", line->from, "continue from a game log, on exactly its board");
-  command.add_option("--game", line->game, "number of the game in that file, from 0 [0]")
-      ->check(CLI::Range(std::int64_t{0}, kMostCount));
-  command.add_option("--step", line->step, "steps of that game to keep [0]")
-      ->check(CLI::Range(0, game::kMaxSteps));
+  command
+      .add_option("--seed", line->seed, "random seed: the same start and beans again [a new one each time]")
+      ->option_text("N");
+  command.add_option("--record", line->record, "write the game to this file as a log")->option_text("FILE");
+  command.add_option("--from", line->from, "continue from a game log, on exactly its board")
+      ->option_text("FILE");
+  command.add_option("--game", line->game, "number of the game in the file of --from, from 0 [0]")
+      ->check(CLI::Range(std::int64_t{0}, kMostCount))
+      ->option_text("N");
+  command.add_option("--step", line->step, "steps of the game of --from to keep [0]")
+      ->check(CLI::Range(0, game::kMaxSteps))
+      ->option_text("N");
   only_with(command, "--game", "--from");
   only_with(command, "--step", "--from");
   return [line]() -> int {

@@ -24,11 +24,15 @@ struct PretrainArgs {
 
 Action add_pretrain(CLI::App& command, const std::vector<std::string>& arguments) {
   const auto line = std::make_shared<PretrainArgs>();
-  command.add_option("--config", line->config, "JSON file with the same names; the command line wins");
+  add_fields(command, pretrain::fields(line->options), line->given);
+  command.option_defaults()->group(pretrain::kRunning);
+  command.add_option("--config", line->config, "a JSON file with the names of flags; the command line wins")
+      ->option_text("FILE");
   command.add_flag("--check_settings,--check-settings", line->check_settings,
                    "check flags and configuration file, then exit");
+  command.option_defaults()->group(pretrain::kThisMachine);
   add_own_ranks(command, line->ranks);
-  add_fields(command, pretrain::fields(line->options), line->given);
+  command.footer("Defaults are in brackets. A flag with a name in braces is for that --stage.\n");
   return [line, arguments]() -> int {
     const io::Fields fields = pretrain::fields(line->options);
     std::vector<std::string> given;

@@ -78,20 +78,25 @@ void print(const std::vector<play::Loss>& losses, const io::RecordedGame& game) 
 
 Action add_replay(CLI::App& command) {
   const auto line = std::make_shared<ReplayArgs>();
-  command.add_option("file", line->file, "a game log, or a file of traces, plain or gzip");
-  command.add_option("--html", line->html, "write an HTML page to this file");
+  command.add_option("file", line->file, "a game log, or a file of traces, plain or gzip")
+      ->option_text("FILE");
+  command.add_option("--html", line->html, "write an HTML page to this file")->option_text("FILE");
   command.add_flag("--text", line->text, "play it in the terminal");
   command
       .add_flag("--blunders{10}", line->blunders,
                 "list the 10 costliest moves, judged by a search on the exact boards; --blunders=20: 20")
-      ->check(CLI::Range(1, game::kMaxSteps * game::kSnakes));
+      ->check(CLI::Range(1, game::kMaxSteps * game::kSnakes))
+      ->option_text("[=N]");
   command
-      .add_option("--judge", line->judge,
-                  "the Q-network that judges the moves, and its number of simulations for each")
-      ->capture_default_str();
+      .add_option(
+          "--judge", line->judge,
+          "with --blunders: the Q-network that judges the moves, and its number of simulations for each")
+      ->capture_default_str()
+      ->option_text("TEAM");
   command.add_option("--game", line->game, "number of the game in the file, from 0 [0]")
-      ->check(CLI::Range(std::int64_t{0}, kMostCount));
-  add_number(command, "speed", line->speed, "steps per second in the terminal", 0.1, 1000.0);
+      ->check(CLI::Range(std::int64_t{0}, kMostCount))
+      ->option_text("N");
+  add_number(command, "speed", line->speed, "steps per second with --text", 0.1, 1000.0);
   only_with(command, "--judge", "--blunders");
   only_with(command, "--speed", "--text");
   return [line]() -> int {

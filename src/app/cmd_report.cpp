@@ -37,16 +37,21 @@ bool any_running(const nlohmann::ordered_json& data) {
 
 Action add_report(CLI::App& command) {
   const auto line = std::make_shared<ReportArgs>();
-  command.add_option("runs", line->data.runs,
-                     "run folders; runs that differ only in their seed share a curve");
-  command.add_option("--html", line->html, "write the page to this file");
+  command
+      .add_option("runs", line->data.runs, "run folders; runs that differ only in their seed share a curve")
+      ->option_text("RUN ...");
+  command.add_option("--html", line->html, "write the page to this file")->option_text("FILE");
   command.add_flag("--json", line->json, "print what the page shows as one JSON object on stdout");
-  command.add_option("--preset", line->data.preset,
-                     "show the settings that differ from this file's [from the defaults]");
+  command
+      .add_option("--preset", line->data.preset,
+                  "show the settings that differ from this file's [from the defaults]")
+      ->option_text("FILE");
   add_number(command, "ladder_games", line->data.ladder_games,
              "games of the last weights against each scripted team and the champion; 0: none", 0, 100'000);
-  command.add_option("--champion", line->data.champion,
-                     fmt::format("another actor to play against [{}, if it exists]", kChampion));
+  command
+      .add_option("--champion", line->data.champion,
+                  fmt::format("another actor to play against [{}, if it exists]", kChampion))
+      ->option_text("FILE");
   command.add_flag("--watch", line->watch, "rewrite the page until the last of the runs has ended");
   add_number(command, "every", line->every, "seconds between rewrites with --watch", 0.1, 86'400.0);
   only_with(command, "--every", "--watch");

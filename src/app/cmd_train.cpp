@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "app/command_line.hpp"
+#include "app/help.hpp"
 #include "dist/context.hpp"
 #include "dist/world.hpp"
 #include "io/atomic_file.hpp"
@@ -80,9 +81,9 @@ train::TrainOptions first_settings(const TrainArgs& line, const std::string& tex
 }
 
 // All flags or, for a learner, those that it uses, with its defaults.
-class Help : public CLI::Formatter {
+class TrainHelp : public Help {
  public:
-  explicit Help(std::string algo) : algo_(std::move(algo)) {
+  explicit TrainHelp(std::string algo) : algo_(std::move(algo)) {
     if (algo_.empty()) return;
     train::TrainOptions options = train::usual_options(algo_);
     for (const io::Field& field : train::fields(options)) {
@@ -91,24 +92,27 @@ class Help : public CLI::Formatter {
     }
   }
 
-  std::string make_group(std::string group, bool is_positional,
-                         std::vector<const CLI::Option*> options) const override {
-    std::erase_if(options, [&](const CLI::Option* o) { return unused_.contains(o->get_lnames().front()); });
-    return CLI::Formatter::make_group(std::move(group), is_positional, std::move(options));
-  }
-
   // In the help of one learner the names in braces are redundant.
   std::string make_option_desc(const CLI::Option* option) const override {
     const std::string text = option->get_description();
-    const auto usual = defaults_.find(option->get_lnames().front());
-    return usual == defaults_.end() ? text
-                                    : fmt::format("{} [{}]", text.substr(0, text.rfind(" [")), usual->second);
+    return algo_.empty() ? text : text.substr(0, text.rfind(" {"));
   }
 
-  std::string make_footer(const CLI::App* /*app*/) const override {
-    if (!algo_.empty()) return fmt::format("These flags are for --algo {}; train --help shows all.\n", algo_);
-    return "Defaults are in brackets. A flag with names in braces is only for these learners:\n"
-           "train --algo NAME --help shows only what NAME uses.\n";
+  std::string make_footer(const CLI::App* app) const override {
+    return (algo_.empty() ? "Defaults are in brackets. A flag with names in braces is only for these "
+                            "learners: train --algo NAME --help shows only what NAME uses.\n"
+                          : fmt::format("These flags are for --algo {}; train --help shows all.\n", algo_)) +
+           "--max-episodes is --max_episodes; --mask_fatal=off switches off what a file has on.\n\n" +
+           app->get_footer();
+  }
+
+ protected:
+  [[nodiscard]] bool shows(const CLI::Option& option) const override {
+    return !unused_.contains(option.get_lnames().front());
+  }
+  [[nodiscard]] std::string usual_value(const CLI::Option& option) const override {
+    const auto usual = defaults_.find(option.get_lnames().front());
+    return usual == defaults_.end() ? option.get_default_str() : usual->second;
   }
 
  private:
@@ -135,20 +139,25 @@ std::vector<std::string> keys_passed_over(const std::string& settings, const std
 
 Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
   const auto line = std::make_shared<TrainArgs>();
-  add_fields(command, train::fields(line->options), line->given);
-  command.option_defaults()->group("Learning");
-  command.add_option("--learning_rate,--learning-rate", line->learning_rate,
-                     "rate of all networks: another name for --c_lr, and of the actor, if there is one; "
-                     "their own flags win");
   command.option_defaults()->group("Running");
-  command.add_option("--config", line->config, "JSON file with the same names; the command line wins");
+  command
+      .add_option("--config", line->config,
+                  "a preset, or any JSON file with the names of flags; the command line wins")
+      ->option_text("FILE");
+  add_fields(command, train::fields(line->options), line->given);
+  command.set_help_flag("-h,--help", "print this help, then exit");  // in a group, for the reference
   command.add_flag("--check_settings,--check-settings", line->check_settings,
                    "check flags and configuration file, then exit");
-  command.set_help_flag("-h,--help", "print this help, then exit");
+  command.option_defaults()->group("Learning");
+  command
+      .add_option("--learning_rate,--learning-rate", line->learning_rate,
+                  "rate of all networks: another name for --c_lr, and of the actor, if there is one; "
+                  "their own flags win")
+      ->option_text("X");
   command.option_defaults()->group("This machine");
   add_own_ranks(command, line->ranks);
   command.formatter_fn([line](const CLI::App* app, std::string name, CLI::AppFormatMode mode) {
-    return Help(first_settings(*line, config_text(*line)).algo).make_help(app, std::move(name), mode);
+    return TrainHelp(first_settings(*line, config_text(*line)).algo).make_help(app, std::move(name), mode);
   });
   return [line, arguments]() -> int {
     const std::string text = config_text(*line);  // once: a pipe can be read only once

@@ -40,9 +40,12 @@ int print(const std::string& what, std::int64_t games, std::int64_t count, std::
 
 Action add_verify_trace(CLI::App& command) {
   const auto line = std::make_shared<VerifyArgs>();
-  command.add_option("files", line->files, "recorded games, JSON lines, plain or gzip");
-  command.add_option("--encodings", line->encodings, "recorded observations, opponents' moves and rewards");
-  command.add_option("--traces", line->traces, "the games that --encodings was recorded from");
+  command.add_option("files", line->files, "recorded games, JSON lines, plain or gzip")
+      ->option_text("FILE ...");
+  command.add_option("--encodings", line->encodings, "recorded observations, opponents' moves and rewards")
+      ->option_text("FILE");
+  command.add_option("--traces", line->traces, "the games that --encodings was recorded from")
+      ->option_text("FILE");
   command.add_flag("--json", line->json, "one JSON object on stdout");
   return [line]() -> int {
     if (!line->encodings.empty()) {

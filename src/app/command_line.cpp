@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "app/help.hpp"
 #include "dist/build.hpp"
 #include "dist/self_launch.hpp"
 #include "dist/world.hpp"
@@ -112,12 +113,12 @@ void refuse_empty_values(const CLI::App& command, bool fields) {
             "{} \"\": give a value, or leave it out; an empty variable in a script?", option->get_name()));
 }
 
-constexpr const char* kFirstSteps = R"(What next?
-  snake_ddp train --config configs/champion.json    train the strongest team on this machine
-  snake_ddp eval --team_a models/champion.pth       let a trained team play
-  snake_ddp report RUN                              a page about a run
-  snake_ddp help train                              all flags of a command
-Presets are in configs/, trained teams in models/, beside the sources or in the Python package: there by their bare names.
+constexpr const char* kFirstSteps = R"(Examples:
+  snake_ddp train --config configs/champion.json    # train a strong team
+  snake_ddp eval --team_a models/champion.pth --team_b territory
+  snake_ddp help train                              # all flags of a command
+
+Presets are in configs/ and trained teams in models/, of the sources and of the Python package.
 )";
 
 // For bash, and for zsh with its bashcompinit: commands, then flags; after a flag, files.
@@ -146,6 +147,14 @@ complete -o default -F _snake_ddp snake_ddp ./snake_ddp
                             fmt::join(commands, " "));
 }
 
+// What --help has after the flag.
+const char* word_for(const io::Field& field) {
+  if (std::holds_alternative<std::int64_t*>(field.target)) return "N";
+  if (std::holds_alternative<double*>(field.target)) return "X";
+  if (!field.choices.empty()) return "WORD";
+  return field.name.ends_with("_dir") || field.name.ends_with("_path") ? "PATH" : "TEXT";
+}
+
 }  // namespace
 
 std::string both_spellings(const std::string& name) {
@@ -160,15 +169,15 @@ void add_fields(CLI::App& command, const io::Fields& fields, Given& given) {
     };
     std::string text = field.help;
     if (!field.choices.empty()) text += fmt::format(" ({})", fmt::join(field.choices, "|"));
-    text += fmt::format(" [{}]", io::value_text(field));
     if (!field.used_by.empty()) text += fmt::format(" {{{}}}", fmt::join(field.used_by, ", "));
     const std::string help = text;  // a string that is not const would be the flag's target
     // `--load_model` switches on; `--load_model=off` switches off what a configuration file has on.
     CLI::Option* option =
         std::holds_alternative<bool*>(field.target)
             ? command.add_flag(both_spellings(field.name), help)->each(keep)
-            : command.add_option_function<std::string>(both_spellings(field.name), keep, help)->type_name("");
-    option->take_last();
+            : command.add_option_function<std::string>(both_spellings(field.name), keep, help)
+                  ->option_text(word_for(field));
+    option->take_last()->default_str(io::value_text(field));
     if (!field.group.empty()) option->group(field.group);
   }
 }
@@ -183,8 +192,10 @@ void apply_given(const io::Fields& fields, const Given& given) {
 
 int run_command_line(const std::vector<std::string>& arguments) {
   check_text(arguments);
-  CLI::App program("Distributed trainer for the game snakes 3v3", "snake_ddp");
-  program.set_version_flag("-V,--version", dist::version_text());
+  CLI::App program("distributed trainer for the game snakes 3v3", "snake_ddp");
+  program.formatter(std::make_shared<Help>());  // of all commands, too
+  program.set_help_flag("-h,--help", "print this help, then exit");
+  program.set_version_flag("-V,--version", dist::version_text(), "print the versions, then exit");
   program.require_subcommand(0, 1);
   program.fallthrough(false);
 
@@ -193,40 +204,57 @@ int run_command_line(const std::vector<std::string>& arguments) {
     Action action;
   };
   std::vector<Command> commands;
-  const auto add = [&](const char* name, const char* help, const auto& make) {
+  const auto add = [&](const char* name, const char* help, const auto& make, const char* example) {
     CLI::App* app = program.add_subcommand(name, help);
     app->allow_extras();
     commands.push_back({app, make(*app)});
+    const std::string more = app->get_footer();
+    app->footer(fmt::format("{}{}Example:\n  {}\n", more, more.empty() ? "" : "\n", example));
     return app;
   };
   const auto with_line = [&](Action (*make)(CLI::App&, const std::vector<std::string>&)) {
     return [&, make](CLI::App& app) { return make(app, arguments); };
   };
-  CLI::App* train = add("train", "train a team (the default command)", with_line(add_train));
-  CLI::App* eval = add("eval", "play games between teams and report who wins", add_eval);
-  CLI::App* pretrain = add("pretrain", "train the tokenizer and the mask predictor on recorded games",
-                           with_line(add_pretrain));
-  add("replay", "show a recorded game, in a web page or in the terminal", add_replay);
-  add("play", "play against a team in the terminal", add_play);
-  add("report", "write a page about training runs", add_report);
-  add("verify-trace", "replay recorded games and compare every state", add_verify_trace);
-  add("export", "export an actor as a submission, TorchScript or safetensors", add_export);
-  add("info", "show versions and devices, or what a run or weights file contains", add_info);
+  CLI::App* train = add("train", "train a team (the default command)", with_line(add_train),
+                        "snake_ddp train --config configs/champion.json --max_minutes 20");
+  CLI::App* eval = add("eval", "play games between teams and report who wins", add_eval,
+                       "snake_ddp eval --team_a models/champion.pth --team_b territory");
+  CLI::App* pretrain =
+      add("pretrain", "train the tokenizer and the mask predictor on recorded games", with_line(add_pretrain),
+          "snake_ddp pretrain --stage tokenizer --data_path boards");
+  add("replay", "show a recorded game, in a web page or in the terminal", add_replay,
+      "snake_ddp replay game_0.json --html game.html");
+  add("play", "play against a team in the terminal", add_play, "snake_ddp play --team_b models/champion.pth");
+  add("report", "write a page about training runs", add_report,
+      "snake_ddp report runs/snakes_3v3/run1_* --html report.html");
+  add("verify-trace", "replay recorded games and compare every state", add_verify_trace,
+      "snake_ddp verify-trace games.jsonl.gz");
+  add("export", "export an actor as a submission, TorchScript or safetensors", add_export,
+      "snake_ddp export --actor models/champion.pth --format submission");
+  add("info", "show versions and devices, or what a run or weights file contains", add_info,
+      "snake_ddp info models/champion.pth");
 
   std::string shell;
-  add("completion", "print a script that completes commands and flags: eval \"$(snake_ddp completion bash)\"",
+  add(
+      "completion", "print a script that completes commands and flags",
       [&](CLI::App& app) {
-        app.add_option("SHELL", shell, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
+        app.add_option("SHELL", shell, "bash or zsh")
+            ->required()
+            ->check(CLI::IsMember({"bash", "zsh"}))
+            ->option_text("SHELL");
         return Action([&program] {
           core::print_result(completion_text(program));
           return static_cast<int>(core::kExitDone);
         });
-      });
+      },
+      "eval \"$(snake_ddp completion bash)\"");
+
+  program.footer(kFirstSteps);  // last: commands would inherit it
 
   std::vector<std::string> line = with_empty_values(arguments);
   if (line.empty() && ::isatty(STDOUT_FILENO) == 1 && dist::this_world().alone() &&
       dist::this_rank().empty()) {
-    core::print_result(program.help() + "\n" + kFirstSteps);
+    core::print_result(program.help());
     return core::kExitDone;
   }
   if (!line.empty() && line[0] == "help") {
@@ -292,7 +320,8 @@ void refuse_to_replace(const std::string& input, const std::string& output, cons
 void add_own_ranks(CLI::App& command, OwnRanks& ranks) {
   command.add_flag("--ddp", ranks.ddp, "start --world_size ranks on this machine without torchrun");
   command.add_option("--world_size,--world-size", ranks.world_size, "ranks that --ddp starts")
-      ->check(CLI::Range(1, 4096));
+      ->check(CLI::Range(1, 4096))
+      ->option_text("N");
 }
 
 void check_own_ranks(const OwnRanks& ranks) {

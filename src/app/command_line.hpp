@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "io/fields.hpp"
@@ -40,7 +41,8 @@ void add_number(CLI::App& command, const std::string& name, Number& value, const
       ->check([](const std::string& text) {  // NaN is neither below nor above a range
         return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is not a number" : std::string();
       })
-      ->capture_default_str();
+      ->capture_default_str()
+      ->option_text(std::is_integral_v<Number> ? "N" : "X");
 }
 
 /// Without `other`, `flag` would have no effect: then it is an error.

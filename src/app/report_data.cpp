@@ -266,11 +266,12 @@ struct LineKind {
   const char *begin, *holds;  // the line's beginning, and a text that it contains
   const char* mark;           // on the time line; empty: none
 };
-constexpr LineKind kLines[] = {{"[Episode ", "", ""},
+constexpr LineKind kLines[] = {{"episode ", "  reward ", ""},
+                               {"[Episode ", "", ""},
                                {"[Evaluation at ", "", ""},
                                {"[League at ", "", ""},
                                {"Run folder: ", "", ""},
-                               {"Settings: ", "", ""},
+                               {"Settings hash", "", ""},
                                {"Chosen for this machine: ", "", ""},
                                {"Boards of each rank: ", "", ""},
                                {"First update after ", "", ""},

@@ -121,11 +121,11 @@ Team team_from_spec(const std::string& spec, bool mask_fatal, const std::string&
   team.player.argmax = mode == kArgmax;
   const std::optional<play::SearchSpec> how = play::try_spec(mode);
   if (!mode.empty() && !how && mode != kArgmax) {
-    throw core::UsageError(fmt::format(
-        "team \"{}\": \"{}\" is not a way to play; after a file's name there may be "
-        ":argmax, or a search: {}; and before it what a file without a record does not say: softmax, "
-        "tanh, view, ahead",
-        spec, mode, play::kSpecForms));
+    throw core::UsageError(
+        fmt::format("team \"{}\": unknown search \"{}\". After a file's name there may be :argmax, or a "
+                    "search: {}. Before "
+                    "it, for a file without a record: softmax, tanh, view or ahead",
+                    spec, mode, play::kSpecForms));
   }
   if (!io::is_there(path) && path.find('/') == std::string::npos && !path.ends_with(".pth")) {
     std::vector<std::string> names = game::opponent_names();

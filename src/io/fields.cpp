@@ -22,12 +22,20 @@ using core::UsageError;
 
 constexpr int kMostDepth = 8;  // config.json's "run" has lists
 
+// Whole numbers in groups of three digits: 10,000,000.
+std::string bound_text(double bound) {
+  if (std::abs(bound) > 9e18 || bound != std::floor(bound)) return fmt::format("{:g}", bound);
+  std::string text = std::to_string(static_cast<std::int64_t>(bound));
+  for (std::size_t at = text.size(); at > 3 + (bound < 0 ? 1U : 0U);) text.insert(at -= 3, 1, ',');
+  return text;
+}
+
 std::string range_text(const Field& f) {
   const bool low = std::isfinite(f.least);
   const bool high = std::isfinite(f.most);
-  if (low && high) return fmt::format("from {:g} to {:g}", f.least, f.most);
-  if (low) return fmt::format("at least {:g}", f.least);
-  if (high) return fmt::format("at most {:g}", f.most);
+  if (low && high) return fmt::format("from {} to {}", bound_text(f.least), bound_text(f.most));
+  if (low) return fmt::format("at least {}", bound_text(f.least));
+  if (high) return fmt::format("at most {}", bound_text(f.most));
   return "any number";
 }
 

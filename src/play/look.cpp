@@ -76,7 +76,7 @@ std::vector<LookScores> look(std::span<const LookTask> tasks, double gamma, cons
   std::vector<game::State> boards;
   for (const LookTask& q : tasks) {
     SD_CHECK(!q.candidates.empty() && !q.samples.empty() && !q.state.done(),
-             "a look needs candidates, samples, and a game that is not over");
+             "a one-ply search needs candidates, samples, and a game that is not over");
     for (const TeamMoves& moves : q.candidates) {
       const std::size_t known = boards.size();
       for (const Sample& sample : q.samples) {

@@ -53,6 +53,9 @@ struct PretrainOptions {
   std::int64_t threads = 0;
 };
 
+/// Headings of --help that have flags of the command line alone, too.
+inline constexpr const char *kRunning = "Running", *kThisMachine = "This machine";
+
 /// The list over `options`, which must outlive it.
 io::Fields fields(PretrainOptions& options);
 

@@ -68,6 +68,35 @@ io::Fields fields(TrainOptions& o) {
   };
   const auto replay = [](const LearnerEntry& e) { return e.feed != Feed::kRollout; };
   const auto rollouts = [](const LearnerEntry& e) { return e.feed == Feed::kRollout; };
+  add("Running",
+      {
+          text("resume", &o.resume,
+               "auto, never, or the folder of the run or checkpoint to continue; by default auto after a "
+               "restart by torchrun, else never"),
+          text("device", &o.device, "where the networks run", {"auto", "cpu", "cuda"}),
+          text("load_model_path", &o.load_model_path,
+               "start from these weights: an actor_*.pth, or a run's folder for its last ones; --load_model "
+               "PATH sets it"),
+          number("max_minutes", &o.max_minutes,
+                 "stop after this many minutes, as if the episodes were used up; 0: no limit", 0, 1e6),
+          number("total_steps", &o.total_steps,
+                 "stop after this many steps of boards, of all ranks together, so that more ranks end "
+                 "sooner; 0: by --max_episodes",
+                 0, 1e18),
+          number("eval_interval", &o.eval_interval,
+                 "episodes between evaluations, whose games all ranks share; 0: none", 0, kMany),
+          number("eval_games", &o.eval_games, "games per evaluation", 1, 1e9),
+          text("eval_opponent", &o.eval_opponent, "opponent in evaluations", game::opponent_names()),
+          only(&LearnerEntry::searches, text("eval_search", &o.eval_search,
+                                             "how the network looks ahead in evaluations and in league "
+                                             "matches, such as look4 or puct100; empty: not at all")),
+          number("target_win_rate", &o.target_win_rate,
+                 "stop when an evaluation reaches this win rate; 0: never", 0, 1),
+          number("check_consistency", &o.check_consistency,
+                 "updates between comparisons of all ranks' weights; 0: never", 0, kMany),
+          flag("log_every_episode", &o.log_every_episode,
+               "print every episode, in the Python trainer's format, instead of a line every five seconds"),
+      });
   add(kPython,
       {
           text("game_name", &o.game_name, "the game; run folders are grouped under it", {"snakes_3v3"}),
@@ -102,31 +131,6 @@ io::Fields fields(TrainOptions& o) {
           number("load_model_run", &o.load_model_run, "number of the run to load from", 0, kMany),
           number("load_model_run_episode", &o.load_model_run_episode, "episode to load", 0, kMany),
           number("local_rank", &o.local_rank, "ignored: the variable LOCAL_RANK decides", 0, kMany),
-      });
-  add("Running",
-      {
-          number("total_steps", &o.total_steps,
-                 "stop after this many steps of boards, of all ranks together, so that more ranks end "
-                 "sooner; 0: by --max_episodes",
-                 0, 1e18),
-          text("load_model_path", &o.load_model_path,
-               "start from these weights: an actor_*.pth, or a run's folder for its last ones; --load_model "
-               "PATH sets it"),
-          number("max_minutes", &o.max_minutes,
-                 "stop after this many minutes, as if the episodes were used up; 0: no limit", 0, 1e6),
-          number("eval_interval", &o.eval_interval,
-                 "episodes between evaluations, whose games all ranks share; 0: none", 0, kMany),
-          number("eval_games", &o.eval_games, "games per evaluation", 1, 1e9),
-          text("eval_opponent", &o.eval_opponent, "opponent in evaluations", game::opponent_names()),
-          only(&LearnerEntry::searches, text("eval_search", &o.eval_search,
-                                             "how the network looks ahead in evaluations and in league "
-                                             "matches, such as look4 or puct100; empty: not at all")),
-          number("target_win_rate", &o.target_win_rate,
-                 "stop when an evaluation reaches this win rate; 0: never", 0, 1),
-          number("check_consistency", &o.check_consistency,
-                 "updates between comparisons of all ranks' weights; 0: never", 0, kMany),
-          flag("log_every_episode", &o.log_every_episode,
-               "print every episode, instead of at most one a second"),
       });
   add("Learning",
       {
@@ -193,15 +197,11 @@ io::Fields fields(TrainOptions& o) {
                  "episodes between checkpoints of the full training state; 0: none", 0, kMany),
           number("keep_checkpoints", &o.keep_checkpoints, "number of checkpoints to keep", 1, 1e6),
           text("checkpoint_replay", &o.checkpoint_replay, "save replay with each checkpoint", {"on", "off"}),
-          text("resume", &o.resume,
-               "auto, never, or the folder of the run or checkpoint to continue; by default auto after a "
-               "restart by torchrun, else never"),
           number("record_interval", &o.record_interval,
                  "episodes between game logs of rank 0's first board, written to games/; 0: none", 0, kMany),
       });
   add("This machine",
       {
-          text("device", &o.device, "where the networks run", {"auto", "cpu", "cuda"}),
           only(&LearnerEntry::device_boards,
                text("boards", &o.boards,
                     "where games are played and replay is kept: main memory, or the device of the networks; "
@@ -211,15 +211,13 @@ io::Fields fields(TrainOptions& o) {
               &LearnerEntry::cuda_graphs,
               text("cuda_graph", &o.cuda_graph,
                    "record updates on a GPU as CUDA graphs; auto: where they can be", {"auto", "on", "off"})),
-          only(
-              &LearnerEntry::low_precision,
-              text(
-                  "products", &o.products,
-                  "precision of matrix products: tf32 is for GPUs; bf16 for CPUs with AMX or AVX512-BF16 and "
-                  "Q-networks without memory; auto: what the machine has of these",
-                  {"auto", "float32", "tf32", "bf16"})),
+          only(&LearnerEntry::low_precision,
+               text("products", &o.products,
+                    "precision of matmuls: tf32 is for GPUs; bf16 for CPUs with AMX or AVX512-BF16 and "
+                    "Q-networks without memory; auto: what the machine has of these",
+                    {"auto", "float32", "tf32", "bf16"})),
           number("threads", &o.threads,
-                 "threads of matrix products; 0: cores / ranks on this machine. At most sizes one is as "
+                 "threads of matmuls; 0: cores / ranks on this machine. At most sizes one is as "
                  "fast: start a "
                  "rank for each core",
                  0, 4096),
@@ -317,9 +315,10 @@ void check_together(const TrainOptions& options) {
        fmt::format("--batch_size {} is smaller than --sequence_length {}: it would hold no window",
                    o.batch_size, o.sequence_length)},
       {feed == Feed::kRollout && transitions < o.batch_size,
-       fmt::format("--rollout_steps {} on --num_envs {} give {}, fewer than --batch_size {}: no "
-                   "batch could be formed; raise either, or lower --batch_size",
-                   o.rollout_steps, o.num_envs, core::counted(transitions, "transition"), o.batch_size)},
+       fmt::format(
+           "--rollout_steps {} x --num_envs {} = {}, fewer than --batch_size {}: raise one of the first two, "
+           "or start from a preset, such as configs/champion.json",
+           o.rollout_steps, o.num_envs, core::counted(transitions, "transition"), o.batch_size)},
       {feed != Feed::kRollout && o.buffer_size < o.batch_size,
        fmt::format("--buffer_size {} is smaller than --batch_size {}: no batch could be drawn", o.buffer_size,
                    o.batch_size)},

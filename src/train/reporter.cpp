@@ -14,6 +14,25 @@ namespace snake_ddp::train {
 namespace {
 
 constexpr double kRecentGames = 200;
+constexpr std::chrono::seconds kBetweenEpisodes{5};
+
+// As the Python trainer prints it.
+std::string episode_block(const rollout::Episode& e, int total, int difficulty, bool evasion,
+                          const learners::UpdateStats* stats) {
+  std::string block =
+      fmt::format("[Episode {:05}] total_reward: {} epsilon: {:.2f} [v3.0] difficulty: {}{}\n", e.number,
+                  total, e.epsilon, difficulty, evasion ? " [v3.1] evasion:ON" : "");
+  block += fmt::format("\t\t\t\tsnake_1: {} snake_2: {} snake_3: {}", e.snake_return[0], e.snake_return[1],
+                       e.snake_return[2]);
+  if (stats != nullptr)
+    block += fmt::format("\n\t\t\t\ta_loss {:.3f} c_loss {:.3f}", stats->actor_loss, stats->critic_loss);
+  return block;
+}
+
+std::string_view opponent_of(const rollout::Episode& e) {
+  if (!e.opponent.is_frozen()) return game::name(e.opponent);
+  return e.opponent.is_file() ? "file" : "league";
+}
 
 }  // namespace
 
@@ -52,6 +71,7 @@ Reporter::Reporter(const std::string& folder, const RunProgress& begin, const Re
       progress_(begin),
       first_(begin),
       every_episode_(options.every_episode),
+      has_actor_(options.has_actor),
       by_steps_(options.by_steps),
       view_(console_, options.doing) {
   if (first_.resumed) events_.restart((by_steps_ ? first_.board_steps : first_.episode) + 1);
@@ -59,6 +79,10 @@ Reporter::Reporter(const std::string& folder, const RunProgress& begin, const Re
 
 void Reporter::line(const std::string& text) {
   console_.line(text);
+  log_line(text);
+}
+
+void Reporter::log_line(const std::string& text) {
   try_to(log_failing_, "train.log can be written again; the lines in between are only on the console",
          [&] { log_->line(text); });
 }
@@ -100,19 +124,22 @@ void Reporter::episode(const rollout::Episode& e, int difficulty, bool evasion,
     report.point("loss/critic", stats->critic_loss);
   }
   const auto now = Clock::now();
-  if (!every_episode_ && e.number > 1 && now - last_block_ < std::chrono::seconds(1)) return;
-  last_block_ = now;
-  last_game_ = fmt::format("last game: level {}, epsilon {:.2f}", difficulty, e.epsilon);
-  std::string block =
-      fmt::format("[Episode {:05}] total_reward: {} epsilon: {:.2f} [v3.0] difficulty: {}{}\n", e.number,
-                  total, e.epsilon, difficulty, evasion ? " [v3.1] evasion:ON" : "");
-  block += fmt::format("\t\t\t\tsnake_1: {} snake_2: {} snake_3: {}", e.snake_return[0], e.snake_return[1],
-                       e.snake_return[2]);
-  if (stats != nullptr) {
-    block += fmt::format("\n\t\t\t\ta_loss {:.3f} c_loss {:.3f}", stats->actor_loss, stats->critic_loss);
-  }
-  line(block);
+  if (!every_episode_ && e.number > 1 && now - last_shown_ < kBetweenEpisodes) return;
+  last_shown_ = now;
+  last_game_ = fmt::format("last game against {}, epsilon {:.2f}", opponent_of(e), e.epsilon);
+  line(every_episode_ ? episode_block(e, total, difficulty, evasion, stats) : episode_text(e, total, stats));
   draw(e.number);
+}
+
+std::string Reporter::episode_text(const rollout::Episode& e, int total,
+                                   const learners::UpdateStats* stats) const {
+  std::string text = fmt::format("episode {}", e.number);
+  if (recent_games_ > 0) text += fmt::format("  won {:.0f} %", 100 * recent_wins_ / recent_games_);
+  text += fmt::format("  reward {} ({}, {}, {})  opponent {}", total, e.snake_return[0], e.snake_return[1],
+                      e.snake_return[2], opponent_of(e));
+  if (stats == nullptr) return text;
+  text += fmt::format("  loss {:.3g}", stats->critic_loss);
+  return has_actor_ ? text + fmt::format("  actor loss {:.3g}", stats->actor_loss) : text;
 }
 
 void Reporter::pace(std::int64_t episode, const Pace& pace, const learners::UpdateStats* stats,

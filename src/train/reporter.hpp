@@ -33,8 +33,9 @@ struct Pace {
 };
 
 struct ReporterOptions {
-  bool every_episode = false;      // on the console, not at most one a second
-  bool by_steps = false;           // TensorBoard's curves go by steps of boards, not by episodes
+  bool every_episode = false;  // printed, as the Python trainer does, in place of a line every few seconds
+  bool by_steps = false;       // TensorBoard's curves go by steps of boards, not by episodes
+  bool has_actor = false;      // the learner
   std::function<Doing()> doing{};  // called by another thread
 };
 
@@ -51,11 +52,13 @@ class Reporter {
 
   /// A line on the console and in train.log.
   void line(const std::string& text);
+  /// A line in train.log alone.
+  void log_line(const std::string& text);
 
   /// Whether a report with rates is due (once a second).
   [[nodiscard]] bool due() const;
 
-  /// An episode that ended: its points, and a console block when one is due. `stats` is null
+  /// An episode that ended: its points, and what the console shows of it when that is due. `stats` is null
   /// before the first update.
   void episode(const rollout::Episode& episode, int difficulty, bool evasion,
                const learners::UpdateStats* stats);
@@ -91,6 +94,8 @@ class Reporter {
   class Report;
   template <class Write>
   void try_to(bool& failing, const char* again, Write write);
+  [[nodiscard]] std::string episode_text(const rollout::Episode& episode, int total,
+                                         const learners::UpdateStats* stats) const;
   [[nodiscard]] double seconds() const;
   void draw(std::int64_t episode);
 
@@ -100,13 +105,13 @@ class Reporter {
   io::MetricsWriter metrics_;
   core::Console console_{1, "; all are in train.log"};
   bool log_failing_ = false, events_failing_ = false, metrics_failing_ = false;
-  std::string last_game_;  // what the log's last one says of its difficulty
+  std::string last_game_;  // for the live view
   RunProgress progress_;
   const RunProgress first_;  // at this start
   Collected reported_;
   double recent_games_ = 0, recent_wins_ = 0, best_evaluation_ = 0;
-  bool every_episode_, by_steps_;
-  Clock::time_point begin_ = Clock::now(), last_block_{}, last_pace_ = Clock::now();
+  bool every_episode_, has_actor_, by_steps_;
+  Clock::time_point begin_ = Clock::now(), last_shown_{}, last_pace_ = Clock::now();
   LiveView view_;  // of the console
 };
 

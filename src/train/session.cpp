@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 
 #include "dist/build.hpp"
@@ -98,7 +100,8 @@ std::optional<c10::cuda::CUDAStreamGuard> own_stream(at::Device device) {
 #endif
 
 std::string settings_line(const Session& s) {
-  return fmt::format("Settings: {:016x}", core::add_to_hash(core::kHashStart, s.settings.dump()));
+  return fmt::format("Settings hash, the same for the same settings: {:016x}",
+                     core::add_to_hash(core::kHashStart, s.settings.dump()));
 }
 
 void begin_pipeline(Session& s, std::vector<std::string>& lines) {
@@ -128,7 +131,7 @@ std::vector<std::string> open_folder(Session& s, const Origin& origin, const Lau
   const std::string blind = dist::blind_ranks(s.access.sees, s.context);
   if (blind.empty()) return {};
   return {
-      fmt::format("Rank(s) {} cannot see the run folder: their boards and replay are not in "
+      fmt::format("Ranks that cannot see the run folder: {}. Their boards and replay are not in "
                   "checkpoints. Put --runs_dir where all machines see it",
                   blind)};
 }
@@ -189,8 +192,9 @@ void open_reports(Session& s, std::vector<std::string> lines) {
     const dist::Watchdog::Activity now = s.watchdog.activity();
     return Doing{now.what, std::chrono::duration<double>(now.since).count()};
   };
-  s.reporter.emplace(s.folder, progress,
-                     ReporterOptions{s.o.log_every_episode, s.o.step_axis == "env", doing});
+  s.reporter.emplace(
+      s.folder, progress,
+      ReporterOptions{s.o.log_every_episode, s.o.step_axis == "env", s.o.learner.actor, doing});
   dist::log_the_end(s.folder + "/train.log");
   if (s.o.record_interval > 0) s.recorder.emplace(s.folder + "/games", s.o, s.collector);
   s.reporter->line(fmt::format("{}: {}", dist::version_text(), dist::ranks_text(s.context)));
@@ -200,7 +204,7 @@ void open_reports(Session& s, std::vector<std::string> lines) {
     s.reporter->line("On the CPU: " + dist::why_on_cpu());
 #endif
   s.reporter->line("Run folder: " + core::as_plain(s.writer->folder()));
-  s.reporter->line(settings_line(s));
+  s.reporter->log_line(settings_line(s));
   if (!s.choices.empty()) s.reporter->line("Chosen for this machine: " + s.choices);
   if (const std::string boards = boards_text(s.o); !boards.empty())
     s.reporter->line("Boards of each rank: " + core::as_plain(boards));
@@ -214,6 +218,15 @@ void tell_over(const Session& s, const std::vector<std::string>& lines) {
   for (const std::string& line : lines) text += line + "\n";
   core::print_result(fmt::format("{}Run folder: {}\nNothing to do, the run is finished: {}\n", text,
                                  s.writer->folder(), s.over));
+}
+
+// Names the command, where this process knows how it was started: train_ddp.sh says it in a variable.
+std::string how_to_continue(const Session& s) {
+  const std::string resume = "--resume " + core::as_plain(s.writer->folder());
+  const char* const script = std::getenv("SNAKE_DDP_SCRIPT");
+  if (script != nullptr) return fmt::format("Continue with: {} {}", script, resume);
+  if (s.world.alone()) return fmt::format("Continue with: {} {}", ::program_invocation_name, resume);
+  return fmt::format("Continue with the same launch and {}", resume);
 }
 
 // Returns why actor and critic could not be saved; empty if they are.
@@ -323,12 +336,13 @@ core::ExitCode end(Session& s) {
     throw core::FileError(unsaved +
                           (s.o.checkpoint_interval > 0 ? " --resume " + s.folder + " saves them" : ""));
   if (s.writer) {
-    const std::string saved =
-        unsaved.empty() ? "actor and critic are saved in " + s.writer->folder() : unsaved;
-    const char* how_on = resumable
-                             ? "; --resume with this folder continues from here"
-                             : "; without checkpoints (--checkpoint_interval 0) the run cannot be resumed";
-    s.reporter->line(stopped ? fmt::format("Stopped by a signal at episode {}; {}{}", episode, saved, how_on)
+    const std::string saved = unsaved.empty() ? "actor and critic are saved" : unsaved,
+                      how_on =
+                          resumable
+                              ? how_to_continue(s)
+                              : "Without checkpoints (--checkpoint_interval 0) the run cannot be resumed";
+    s.reporter->line(stopped ? fmt::format("Stopped by a signal at episode {}; {}{} {}", episode, saved,
+                                           saved.ends_with('.') ? "" : ".", how_on)
                              : fmt::format("Training completed! {}, {}, {} in {:.1f} min",
                                            core::counted(episode, "episode"),
                                            core::counted(s.counters.board_steps, "step"),

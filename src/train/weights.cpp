@@ -92,7 +92,7 @@ std::string fingerprint_line(learners::Learner& learner, const rollout::Collecto
       fmt::format("boards {:016x} batch {:016x}", collector.hash(), last_batch), context.deadline());
   std::string line = "Fingerprint: weights " + state_hash(learner);
   for (std::size_t rank = 0; rank < all.size(); ++rank) line += fmt::format("; rank {} {}", rank, all[rank]);
-  return line;
+  return line + " (the same for the same training)";
 }
 
 }  // namespace snake_ddp::train

@@ -399,7 +399,7 @@ def test_watching_writes_the_page_until_the_run_ends(tmp_path):
                                     env=clean_environment(), stdin=subprocess.DEVNULL)
         stack.callback(training.kill)
         until = time.monotonic() + PATIENCE_S
-        while "[Episode" not in (tmp_path / "out").read_text():
+        while "episode 1  " not in (tmp_path / "out").read_text():
             assert time.monotonic() < until
             time.sleep(0.05)
         run = run_folder((tmp_path / "out").read_text())

@@ -2,6 +2,7 @@
 
 import copy
 import ctypes
+import fcntl
 import functools
 import gzip
 import json
@@ -11,14 +12,16 @@ import pathlib
 import re
 import resource
 import shutil
+import struct
 import subprocess
+import termios
 
 import pytest
 import torch
 
 from exports import q_network, save_in_run
-from processes import (BINARY, DATA, SOURCE, TINY, flags, free_port, has_bf16, only_json, ranks_by_hand, run_folder, served as call,
-                       starter, torchrun)
+from processes import (BINARY, DATA, SOURCE, TINY, clean_environment, flags, free_port, has_bf16, help_groups, only_json, ranks_by_hand,
+                       run_folder, served as call, starter, torchrun)
 
 LIBC = ctypes.CDLL(None)
 GAMES = DATA / "games.jsonl.gz"
@@ -107,7 +110,7 @@ USAGE = {
     "no value": (["--gamma"], ["--gamma needs a value"]),
     "an empty value": (["--gamma=", "--seed", "5"], ["--gamma", "not a number"]),
     "no value of eval": (["eval", "--games"], ["--games needs a value"]),
-    "word for a whole number": (["--max_episodes", "many"], ["--max_episodes many", "not a whole number", "from 1 to 1e+15"]),
+    "word for a whole number": (["--max_episodes", "many"], ["--max_episodes many", "not a whole number", "from 1 to 1,000,000,000,000,000"]),
     "fraction for a whole number": (["--batch_size", "12.5"], ["--batch_size 12.5", "not a whole number"]),
     "word for a number": (["--gamma", "high"], ["--gamma high", "not a number", "from 0 to 1"]),
     "not a number": (["--gamma", "nan"], ["--gamma nan", "out of range"]),
@@ -260,7 +263,7 @@ def test_every_learner_runs_with_its_defaults(tmp_path):
         assert int(re.search(r"(\d+) updates in", done.stdout)[1]) > 0, (learner, done.stdout)
         used = json.loads((run_folder(done.stdout) / "config.json").read_text())
         assert used["num_envs"] == (128 if learner.startswith("pqn") else 1)
-    assert help_groups("--algo", "pqn")["Learning"]["num_envs"] == "128"
+    assert train_help("--algo", "pqn")["Learning"]["num_envs"] == "128"
     small = call("--algo", "pqn", "--num_envs", 2, "--batch_size", 64, "--check_settings")
     assert small.returncode == 0, small.stderr
     refused(2, "--num_envs 1", line=["--algo", "pqn", "--num_envs", 1, "--check_settings"])
@@ -349,12 +352,9 @@ def test_both_spellings_and_the_order_of_precedence(tmp_path):
 def test_help_shows_every_flag_with_its_default():
     done = call("train", "--help")
     assert done.returncode == 0 and done.stderr == ""
-    for words in ("--max_episodes,--max-episodes", "[50000]", "--gamma", "[0.99]", "[curriculum]", "[0.0003]", "[off]"):
+    for words in ("--max_episodes N", "[50000]", "--gamma", "[0.99]", "[curriculum]", "[0.0003]", "[off]"):
         assert words in done.stdout
     commands = call("--help").stdout
-    for command in ("eval", "pretrain", "export", "replay", "report", "verify-trace", "info"):
-        assert call(command, "--help").returncode == 0
-        assert command in commands
     assert call("--version").stdout.startswith("snake_ddp 1.0.0 with LibTorch 2.11")
     assert call("-V").stdout == call("--version").stdout
     assert call("help").stdout == commands and call("help", "train").stdout == done.stdout
@@ -393,18 +393,15 @@ def test_alone_on_a_terminal_the_program_says_what_it_can_do():
 
 
 @functools.cache
-def help_groups(*line):
+def train_help(*line):
     """{heading: {flag: default}} of train --help; None where it says none."""
     done = call("train", *line, "--help")
     assert done.returncode == 0 and done.stderr == "", done.stderr
-    groups = {}
-    for heading, body in re.findall(r"^(\S.*):\n((?:  .*\n)+)", done.stdout, re.M):
-        options = re.findall(r"^  (?:-\w,)?--([\w]+)\S*((?:.|\n {10})*)", body, re.M)
-        groups[heading] = {name: (re.findall(r"\[([^\]]*)\]", text) or [None])[-1] for name, text in options}
-    return groups
+    return {heading: {name: (re.findall(r"\[([^\]]*)\]", said) or [None])[-1] for name, said in group.items()}
+            for heading, group in help_groups(done.stdout).items()}
 
 
-GROUPS = ["As in the Python trainer", "Running", "Learning", "Opponents", "Saving", "This machine"]
+GROUPS = ["Running", "As in the Python trainer", "Learning", "Opponents", "Saving", "This machine", "Help"]
 
 
 def tables_of(name):
@@ -415,20 +412,73 @@ def tables_of(name):
 
 
 def test_help_and_the_reference_have_the_same_flags_under_the_same_headings():
-    shown = help_groups()
+    shown = train_help()
     assert list(shown) == GROUPS
-    for group, flags_of_it in {"As in the Python trainer": "max_episodes", "Running": "config", "Learning": "num_envs",
-                               "Opponents": "league_games", "Saving": "resume", "This machine": "ddp"}.items():
+    assert list(shown["Running"])[:3] == ["config", "resume", "device"]
+    for group, flags_of_it in {"As in the Python trainer": "max_episodes", "Learning": "num_envs", "Opponents": "league_games",
+                               "Saving": "runs_dir", "This machine": "ddp"}.items():
         assert flags_of_it in shown[group]
     assert shown["Learning"]["layer_norm"] == "off"
     tables = tables_of("flags.md")
-    assert set(tables) == {f"train: {group}" for group in GROUPS}
-    for group, options in shown.items():
+    assert set(tables) == {f"train: {group}" for group in GROUPS[:-1]}
+    for group, options in list(shown.items())[:-1]:
         table = {row[0].strip("`-"): row[1].partition(";")[0] for row in tables[f"train: {group}"][2:]}
         assert set(table) == set(options) - {"help"}, group
         for name, default in table.items():
             if default != "–" and options[name] is not None:
                 assert default == f"`{options[name]}`", name
+
+
+COMMANDS = ["train", "eval", "pretrain", "replay", "play", "report", "verify-trace", "export", "info", "completion"]
+
+
+def test_there_is_help_for_all_commands():
+    shown = call("--help").stdout
+    listed = re.findall(r"^  ([a-z-]+)  ", shown.partition("Commands:\n")[2].partition("\n\n")[0], re.M)
+    assert listed == COMMANDS
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_has_each_flag_once_in_short_lines_and_an_example_that_works(command, tmp_path):
+    done = call(*filter(None, [command]), "--help")
+    assert done.returncode == 0 and done.stderr == ""
+    text, lines = done.stdout, done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    names = [name for group in help_groups(text).values() for name in group]
+    assert len(names) == len(set(names)) and "help" in names and not any(name.startswith("no_") for name in names)
+    assert not re.search(r"INT|FLOAT|UINT|Needs|\[\]|\{false\}", text)
+    examples = re.findall(r"^  (.*snake_ddp .*)$", re.search(r"^Examples?:\n(.*)", text, re.M | re.S)[1], re.M)
+    assert examples and (not command or all(f"snake_ddp {command} " in example for example in examples))
+    for name in ("configs", "models"):
+        (tmp_path / name).symlink_to(SOURCE / name)
+    (tmp_path / "boards").mkdir()
+    recorded = call("eval", "--team_a", "level1", "--team_b", "level2", "--games", "1", "--record", tmp_path)
+    assert recorded.returncode == 0, recorded.stderr
+    shutil.copy(GAMES, tmp_path)
+    environment = {"PATH": f"{pathlib.Path(BINARY).parent}:{os.environ['PATH']}"}
+    for example in examples:
+        checked = example.partition("#")[0].strip()
+        if re.match(r"snake_ddp (train|pretrain)", checked):
+            checked += " --check_settings"
+        ran = subprocess.run(["bash", "-c", checked], cwd=tmp_path, env=clean_environment(**environment), capture_output=True, text=True,
+                             timeout=120, stdin=subprocess.DEVNULL)
+        wanted = {"play": (2, "needs a terminal"), "report": (4, "is not a run folder")}.get(command, (0, ""))
+        assert ran.returncode == wanted[0] and wanted[1] in ran.stderr, (example, ran.stdout, ran.stderr)
+
+
+def test_help_is_as_wide_as_the_terminal():
+    def shown(columns):
+        reader, writer = os.openpty()
+        termios.tcsetwinsize(writer, (24, columns)) if hasattr(termios, "tcsetwinsize") else fcntl.ioctl(
+            writer, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+        done = subprocess.run([BINARY, "info", "--help"], stdout=writer, timeout=60)
+        os.close(writer)
+        text = os.read(reader, 1 << 16).decode()
+        os.close(reader)
+        assert done.returncode == 0
+        return max(map(len, text.splitlines()))
+
+    assert shown(62) <= 62 < shown(90) <= 90 and shown(300) <= 100
 
 
 def users(cell, learners):
@@ -438,14 +488,14 @@ def users(cell, learners):
 
 
 def test_help_of_a_learner_shows_only_what_it_uses(tmp_path):
-    every = {name for group in help_groups().values() for name in group}
-    dqn = {name for group in help_groups("--algo", "dqn").values() for name in group}
+    every = {name for group in train_help().values() for name in group}
+    dqn = {name for group in train_help("--algo", "dqn").values() for name in group}
     assert every - dqn == {"output_activation", "a_lr", "expected_value", "rollout_steps", "rollout_epochs", "td_lambda",
                            "sequence_length", "burn_in"}
     config = write(tmp_path / "c.json", '{"algo": "pqn"}')
-    pqn = {name for group in help_groups("--config", config).values() for name in group}
+    pqn = {name for group in train_help("--config", config).values() for name in group}
     assert "td_lambda" in pqn and not {"buffer_size", "tau", "n_step", "layer_norm", "tokens"} & pqn
-    assert dqn == {name for group in help_groups("--config", config, "--algo=dqn").values() for name in group}
+    assert dqn == {name for group in train_help("--config", config, "--algo=dqn").values() for name in group}
     assert "train --algo NAME --help" in call("train", "--help").stdout
     assert "--algo dqn; train --help shows all" in call("--algo", "dqn", "--help").stdout
     refused(2, "--algo ppo", "ddpg, bicnet", line=["train", "--algo", "ppo", "--help"])
@@ -514,7 +564,7 @@ def test_the_reference_is_up_to_date(tmp_path):
     learners = only_json(call("info", "--json").stdout)["learners"]
     rows = {row[0].strip("`-"): users(row[3], learners) for table in tables_of("flags.md").values() for row in table[2:]}
     for learner in learners:
-        shown = {name for group in help_groups("--algo", learner).values() for name in group}
+        shown = {name for group in train_help("--algo", learner).values() for name in group}
         assert {name for name, all_users in rows.items() if learner in all_users} == shown - {"help"}, learner
 
 
@@ -784,7 +834,7 @@ def test_eval_reports_why_snakes_died(tmp_path):
     assert logged == sums and sums["b", "late"] > 0
     assert reported["deaths_b"]["own_body"]["early"] > reported["deaths_a"]["own_body"]["early"], "level 1 ignores bodies"
     # The same per game, as text.
-    table = call("eval", *line).stdout.split("died of, per game")[1]
+    table = call("eval", *line).stdout.split("deaths per game")[1]
     rows = {row[:30].strip(): [float(number) for number in row[30:].split()] for row in table.splitlines()[1:]}
     assert rows["all"] == pytest.approx([sum(sums[team, f"{kind}{half}"] for half in ("early", "late")) / 40
                                          for team in "ab" for kind in ("", "length_")], abs=0.006)

@@ -11,13 +11,14 @@ import sys
 
 import pytest
 
-from processes import BINARY, BUILD, SOURCE, TINY, call, flags, only_json, run_folder
+from processes import BINARY, BUILD, SOURCE, TINY, call, flags, help_groups, only_json, run_folder
 
 DEV = SOURCE / "dev"
 BENCH = BUILD / "dev" / "bench" / "bench"
 sys.path.insert(0, str(DEV))
 import ablation  # noqa: E402
 import compare  # noqa: E402
+import presets  # noqa: E402
 import results  # noqa: E402
 import scaling_model  # noqa: E402
 
@@ -107,15 +108,14 @@ def test_two_builds_or_presets_can_be_compared(tmp_path):
 
 
 def test_the_reference_preset_is_what_the_program_does_without_flags(tmp_path):
-    preset = json.loads((SOURCE / "configs" / "reference.json").read_text())
+    preset = presets.read(SOURCE / "configs" / "reference.json")
     done = call("--runs_dir", tmp_path, "--max_episodes", "1", "--batch_size", "8")
     assert done.returncode == 0, done.stderr
     defaults = json.loads((run_folder(done.stdout) / "config.json").read_text())
-    help_text = call("train", "--help").stdout
+    described = {name: said for group in help_groups(call("train", "--help").stdout).values() for name, said in group.items()}
     for name in ("max_episodes", "batch_size"):  # the run's own
         defaults[name] = preset[name]
-        line = help_text[help_text.index(f"--{name},"):]
-        assert f"[{preset[name]}]" in line[:line.index("\n  --")], name
+        assert f"[{preset[name]}]" in described[name], name
     assert {name: defaults[name] for name in preset} == preset
     python_flags = {"game_name", "algo", "max_episodes", "episode_length", "output_activation", "buffer_size", "tau", "gamma", "seed",
                     "a_lr", "c_lr", "batch_size", "epsilon", "epsilon_speed", "save_interval", "model_episode",
@@ -208,7 +208,7 @@ def test_an_ablation_trains_judges_and_continues_where_it_stopped(tmp_path):
 @pytest.mark.parametrize("preset", ["ddpg", "dqn", "champion"])
 def test_each_variant_changes_a_setting_of_the_preset(preset):
     file = SOURCE / "configs" / f"{preset}.json"
-    base = json.loads(file.read_text())
+    base = presets.read(file)
     variants = ablation.VARIANTS[base.get("algo", "ddpg")]
     assert variants["base"][1] == {}
     by_algo = {}

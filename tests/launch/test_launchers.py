@@ -171,7 +171,7 @@ def test_strangers_who_use_up_the_store_s_descriptors_do_not_end_a_run(start, tm
     if limit == "-Sn 200":  # which is raised: the store takes them all
         wait_until_listening(port)
     else:
-        run.wait_for("Settings: ")
+        run.wait_for("Run folder: ")
     with contextlib.ExitStack() as guests:
         for _ in range(600):
             guests.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
@@ -182,7 +182,7 @@ def test_strangers_who_use_up_the_store_s_descriptors_do_not_end_a_run(start, tm
 def test_the_limit_of_open_files_is_raised(start, tmp_path):
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     run = start(["sh", "-c", 'ulimit -Sn 256; exec "$@"', "sh", BINARY, *flags(TINY | {"max_episodes": 10**6, "runs_dir": tmp_path})])
-    run.wait_for("Settings: ")
+    run.wait_for("Run folder: ")
     limits = pathlib.Path(f"/proc/{run.popen.pid}/limits").read_text()
     run.popen.send_signal(signal.SIGTERM)
     assert int(re.search(r"Max open files\s+(\d+)", limits)[1]) == min(hard, 1 << 20)

@@ -17,7 +17,7 @@ import time
 
 import pytest
 
-from processes import BINARY, SOURCE, TINY, clean_environment, fingerprint, free_port, run_folder
+from processes import BINARY, EPISODE, SOURCE, TINY, clean_environment, fingerprint, free_port, run_folder
 
 TOOLS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "scancel")
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
@@ -203,7 +203,7 @@ def check_it_went_on(job):
 def warned(cluster):
     """A job whose time is nearly up, watched from afar: SLURM looks at its clock every half minute, the other tests go on."""
     job = cluster.submit("srun.sbatch", ENDLESS, "--ntasks-per-node=2", "--time=60")
-    job.wait_for_text(r"\[Episode \d+\]")
+    job.wait_for_text(EPISODE)
     hours, minutes, _ = map(int, job.shown("RunTime").split(":"))
     cluster.call("scontrol", "update", f"JobId={job.number}", f"TimeLimit={60 * hours + minutes + 3}")
     with concurrent.futures.ThreadPoolExecutor(1) as watcher:
@@ -235,7 +235,7 @@ def test_a_failure_is_not_tried_again(cluster, warned):
 
 def test_a_preempted_torchrun_job_comes_back_and_resumes(cluster, warned):
     job = cluster.submit("torchrun.sbatch", ENDLESS, "--cpus-per-task=2")
-    job.wait_for_text(r"\[Episode \d+\]")
+    job.wait_for_text(EPISODE)
     cluster.call("scancel", "--signal=TERM", job.number)  # what preemption sends: to the steps, while the job goes on
     check_it_went_on(job)
 
@@ -243,7 +243,7 @@ def test_a_preempted_torchrun_job_comes_back_and_resumes(cluster, warned):
 @pytest.mark.parametrize("script, how", [("srun.sbatch", "ntasks-per-node"), ("torchrun.sbatch", "cpus-per-task")])
 def test_a_cancelled_job_stays_away(cluster, warned, script, how):
     job = cluster.submit(script, ENDLESS, f"--{how}=1")
-    job.wait_for_text(r"\[Episode \d+\]")
+    job.wait_for_text(EPISODE)
     cluster.call("scancel", job.number)
     assert job.wait_for_end() == "CANCELLED"
     time.sleep(1)

@@ -104,7 +104,7 @@ def listeners(nodes, node):
 
 def wait_for_training(both):
     until = time.monotonic() + PATIENCE_S
-    while not any("[Episode " in run.text() for run in both):
+    while not any("episode 1  " in run.text() for run in both):
         assert time.monotonic() < until and all(run.popen.poll() is None for run in both), both[0].text() + both[1].text()
         time.sleep(0.05)
 

@@ -16,8 +16,8 @@ import zlib
 import pytest
 import torch
 
-from processes import (BINARY, BUILD, DATA, PATIENCE_S, SOURCE, STARTER, TINY, call, clean_environment, descendants, fingerprint, flags,
-                       free_port, only_json, run_folder, starter)
+from processes import (BINARY, BUILD, DATA, EPISODE, PATIENCE_S, SOURCE, STARTER, TINY, call, clean_environment, descendants, fingerprint,
+                       flags, free_port, only_json, run_folder, starter)
 
 SMALL = {"graph_dim": 8, "codebook_size": 16, "tokens_per_snake": 2, "code_dim": 4, "hidden_dim": 16, "num_encoder_layers": 1,
          "num_decoder_layers": 1, "num_heads": 2, "batch_size": 64, "epochs": 2, "threads": 1, "num_workers": 1}
@@ -353,7 +353,7 @@ def test_a_resumed_run_with_tokens_equals_one_that_was_never_stopped(tokens, tmp
                        "buffer_size": 600, "opponent_mix": "level2:0.5,self:0.5", "updates_per_step": 0.25}
     with starter(tmp_path) as start:
         stopped = start([BINARY, *flags(settings | {"runs_dir": tmp_path / "parts"})])
-        stopped.wait_for(r"\[Episode \d+\]")
+        stopped.wait_for(EPISODE)
         stopped.popen.send_signal(signal.SIGTERM)
         assert stopped.wait() == 75, stopped.text()
     run = run_folder(stopped.text())

@@ -5,7 +5,7 @@ import pathlib
 import re
 import tempfile
 
-from processes import TINY, call, flags, run_folder
+from processes import TINY, call, flags, help_groups, run_folder
 
 HEAD = '''"""The flags of `snake_ddp train`, for checkers of types. tests/python/make_flags.py writes this file."""
 
@@ -23,13 +23,12 @@ def text():
     with tempfile.TemporaryDirectory() as folder:
         done = call(*flags(TINY | {"max_episodes": 1, "runs_dir": folder}))
         settings = json.loads((run_folder(done.stdout) / "config.json").read_text())
-    described = call("train", "--help").stdout
+    described = {name: said for group in help_groups(call("train", "--help").stdout).values() for name, said in group.items()}
     lines = []
     for name, value in settings.items():
         if name == "run":
             continue
-        (said,) = re.findall(rf"^  --{name}(?:,--[\w-]+)?\s+(.*)$", described, re.MULTILINE)
-        choices = re.search(r" \(([\w|]+\|[\w|]+|snakes_3v3)\) \[", said)
+        choices = re.search(r" \(([\w|]+\|[\w|]+|snakes_3v3)\) [\[{]", described[name])
         kind = "Text" if isinstance(value, str) else type(value).__name__
         if name == "load_model":
             kind = "bool | Text"  # a path is load_model_path

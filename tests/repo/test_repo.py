@@ -136,7 +136,7 @@ def test_text_reaches_the_terminal_only_where_it_is_escaped():
         "src/app/board_text.cpp",  # pictures of boards; names by core::as_plain
         "src/app/terminal.cpp",  # the screen of `play`
         "src/app/progress.cpp",  # the descriptor of its console
-        "src/app/command_line.cpp",  # whether it is a terminal
+        "src/app/command_line.cpp", "src/app/help.cpp",  # whether it is a terminal, and how wide
         "src/dist/rendezvous.cpp",  # descriptors above the standard ones
         "src/app/starter/main.cpp"}  # its own path, before the program starts
 

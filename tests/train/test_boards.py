@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from processes import BINARY, TINY, call, fingerprint, flags, run_folder, starter, torchrun
+from processes import BINARY, EPISODE, TINY, call, fingerprint, flags, run_folder, starter, torchrun
 
 RUN = TINY | {"max_episodes": 12, "n_step": 3, "buffer_size": 600, "checkpoint_interval": 4,
               "opponent_difficulty_strategy": "linear", "epsilon_min": 0.05, "eval_interval": 8, "eval_games": 8,
@@ -49,7 +49,7 @@ def test_two_ranks_with_boards_on_their_devices_make_the_same_run(start, tmp_pat
 def test_a_stopped_run_on_the_device_continues_anywhere(start, tmp_path, later):
     endless = RUN | {"boards": "device", "max_episodes": 10**9, "opponent_difficulty_strategy": "fixed:2", "eval_interval": 0}
     process = start([BINARY, *flags(endless | {"runs_dir": tmp_path / "parts"})])
-    process.wait_for(r"\[Episode \d+\]")
+    process.wait_for(EPISODE)
     process.popen.send_signal(signal.SIGTERM)
     assert process.wait() == 75, process.text()
     run = run_folder(process.text())

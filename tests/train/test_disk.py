@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from processes import BINARY, BUILD, TINY, call, fingerprint, flags, only_json, run_folder, starter, suspend
+from processes import BINARY, BUILD, EPISODE, TINY, call, fingerprint, flags, only_json, run_folder, starter, suspend
 
 ENDLESS = TINY | {"max_episodes": 10**9, "buffer_size": 2000, "updates_per_step": 0.05, "checkpoint_interval": 50,
                   "save_interval": 70, "record_interval": 30, "opponent_difficulty_strategy": "fixed:2"}
@@ -134,13 +134,13 @@ def test_a_run_can_resume_and_finish_its_checkpoint_whatever_room_the_disk_has_l
     shutil.rmtree(min((run / "checkpoints").glob("step_*")))
     (small_disk / "ballast").unlink()
     last = start([BINARY, "--resume", run, "--max_episodes", 10**9, "--record_interval", 10**9])
-    last.wait_for(r"\n\[Episode ")
+    last.wait_for(EPISODE)
     suspend(last.popen.pid)
     fill(small_disk, checkpoint_bytes + weights_bytes // 2)
     last.popen.send_signal(signal.SIGTERM)
     last.popen.send_signal(signal.SIGCONT)
     assert last.wait() == 75, last.text()
-    assert re.search(r"Stopped by a signal at episode \d+; actor and critic are not saved: .*No space left on device.*; --resume with",
+    assert re.search(r"Stopped by a signal at episode \d+; actor and critic are not saved: .*No space left on device.* Continue with: ",
                      last.text())
     assert (run / "checkpoints" / "resumable").exists()
     (small_disk / "ballast").unlink()

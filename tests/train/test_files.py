@@ -12,8 +12,8 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from processes import (BINARY, BUILD, DATA, SOURCE, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder,
-                       starter)
+from processes import (BINARY, BUILD, DATA, EPISODE, SOURCE, TINY, call, fingerprint, flags, free_port, help_groups, only_json,
+                       ranks_by_hand, run_folder, starter)
 
 PROBE = str(BUILD / "tests" / "train" / "train_probe")
 UPSTREAM = DATA / "upstream_actor_2000.pth"
@@ -313,7 +313,7 @@ def test_the_settings_are_written_down(tmp_path):
     assert {"gamma": 0.875, "hidden_size": 16, "log_dir": "a note", "tau": 0.01, "load_model": False}.items() <= written.items()
     assert {"world_size": 2, "hosts": [socket.gethostname()] * 2, "backend": "gloo", "device": "cpu"}.items() <= written["run"].items()
     assert written["run"]["version"] == call("--version").stdout.strip()
-    known = set(re.findall(r"^\s+--(\w+)", call("train", "--help").stdout, re.M))
+    known = {name for group in help_groups(call("train", "--help").stdout).values() for name in group}
     assert {"seed", "n_step", "eval_interval"} <= known
     not_settings = {"help", "config", "check_settings", "ddp", "world_size", "learning_rate"}
     assert known - not_settings <= set(written)
@@ -400,7 +400,7 @@ def test_tensorboard_and_the_log_say_what_the_console_said(tmp_path):
     assert steps_per_s > 0 and updates_per_s > 0
     assert points["eval/win_rate"] == [(points["eval/win_rate"][0][0], pytest.approx(points["eval/win_rate"][0][1]))]
     log = re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} ", "", (folder / "train.log").read_text(), flags=re.M)
-    assert log == console
+    assert re.sub(r"^Settings hash.*\n", "", log, flags=re.M) == console
 
 
 def test_rank_0_reports_for_all_ranks_and_the_others_log_briefly(tmp_path):
@@ -420,7 +420,9 @@ def test_rank_0_reports_for_all_ranks_and_the_others_log_briefly(tmp_path):
     won = [round(20 * float(percent) / 100) for percent in re.findall(r"\[Evaluation at .*: won ([\d.]+) %", console)]
     judged = re.findall(r"^Evaluation at episode \d+, step (\d+): won (\d+) of 20$", log, re.M)
     assert [int(wins) for _, wins in judged] == won and won[-1] > 0 and int(judged[-1][0]) == steps
-    assert re.search(r"^Settings: ([0-9a-f]{16})$", log, re.M)[1] == re.search(r"^Settings: ([0-9a-f]{16})$", console, re.M)[1]
+    hashes = [re.findall(r"^(?:\S+ \S+ )?Settings hash, .*: ([0-9a-f]{16})$", (folder / name).read_text(), re.M)
+              for name in ("train.log", "train.rank1.log")]
+    assert hashes[0] == hashes[1] and len(hashes[0]) == 1
     assert "rank 1 of 2 on " in log and "Wrote this rank's part of checkpoint step 0\n" in log
     # Rank 0's reports cover both.
     events = EventAccumulator(str(folder), size_guidance={"scalars": 0})
@@ -435,7 +437,7 @@ def test_rank_0_reports_for_all_ranks_and_the_others_log_briefly(tmp_path):
 def test_a_rank_that_survives_says_in_its_log_why_it_ends(tmp_path, dies):
     with starter(tmp_path) as start:
         ranks = ranks_by_hand(start, 2, *flags(TINY | {"runs_dir": tmp_path, "max_episodes": 10**6, "dist_timeout": 3}))
-        ranks[0].wait_for(r"\[Episode \d+\]")
+        ranks[0].wait_for(EPISODE)
         ranks[dies].popen.kill()
         assert ranks[1 - dies].wait() == 3
     log = run_folder(ranks[0].text()) / ("train.rank1.log" if dies == 0 else "train.log")
@@ -447,11 +449,11 @@ def test_a_signal_that_ends_a_rank_at_once_is_in_its_log(tmp_path):
     endless = flags(TINY | {"runs_dir": tmp_path, "max_episodes": 10**6, "max_minutes": 5})
     with starter(tmp_path) as start:
         crashed = start([BINARY, *endless])
-        crashed.wait_for(r"\[Episode \d+\]")
+        crashed.wait_for(EPISODE)
         crashed.popen.send_signal(signal.SIGSEGV)
         assert crashed.wait() == -signal.SIGSEGV, crashed.text()
         stuck = start([PROBE, "run", "stall", 2, 0, *endless])
-        stuck.wait_for("Settings: ")
+        stuck.wait_for("Run folder: ")
         for _ in range(3):
             stuck.popen.send_signal(signal.SIGINT)
             time.sleep(0.2)

@@ -9,7 +9,7 @@ import time
 import pytest
 import torch
 
-from processes import THROUGH_GLOO, TINY, call, fingerprint, flags, ranks_by_hand, run_folder, starter
+from processes import EPISODE, THROUGH_GLOO, TINY, call, fingerprint, flags, ranks_by_hand, run_folder, starter
 
 WAYS = {"local": {"local_updates": 6},
         "outer": {"local_updates": 25, "outer_momentum": 0.8}}
@@ -27,7 +27,7 @@ def start(tmp_path):
 def run_ranks(start, *more, count=2, code=0, stop=False, variables={}, **settings):
     ranks = ranks_by_hand(start, count, *flags(RUN | settings), *more, **variables)
     if stop:
-        ranks[0].wait_for(r"\[Episode \d+\]")
+        ranks[0].wait_for(EPISODE)
         ranks[1].popen.send_signal(signal.SIGTERM)
     assert [rank.wait() for rank in ranks] == [code] * count, "".join(rank.text() for rank in ranks)
     return ranks[0].text()
@@ -88,7 +88,7 @@ def test_weights_are_saved_at_averages_only(start, tmp_path):
 def test_a_lost_rank_is_named_by_the_other(start, tmp_path, number):
     limit = 3 if number == signal.SIGSTOP else 300
     ranks = ranks_by_hand(start, 2, *flags(RUN | WAYS["local"] | {"runs_dir": tmp_path, "max_episodes": 10**9, "dist_timeout": limit}))
-    ranks[0].wait_for(r"\[Episode \d+\]")
+    ranks[0].wait_for(EPISODE)
     begun = time.monotonic()
     os.kill(ranks[1].popen.pid, number)
     assert ranks[0].wait() == 3

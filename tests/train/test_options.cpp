@@ -163,7 +163,7 @@ TEST_CASE("every setting is under one of the headings of --help", "[unit]") {
     CHECK(!field.help.empty());
     if (headings.empty() || headings.back() != field.group) headings.push_back(field.group);
   }
-  CHECK(headings == std::vector<std::string>{"As in the Python trainer", "Running", "Learning", "Opponents",
+  CHECK(headings == std::vector<std::string>{"Running", "As in the Python trainer", "Learning", "Opponents",
                                              "Saving", "This machine"});
 }
 

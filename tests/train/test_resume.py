@@ -20,8 +20,8 @@ import pytest
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 
-from processes import (BINARY, BUILD, SOURCE, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder, starter,
-                       suspend, torchrun, wait_until_gone, wait_until_listening, worker_pids)
+from processes import (BINARY, BUILD, EPISODE, SOURCE, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder,
+                       starter, suspend, torchrun, wait_until_gone, wait_until_listening, worker_pids)
 
 CHAMPION = SOURCE / "models" / "champion.pth"
 LEARNERS = only_json(call("info", "--json").stdout)["learners"]
@@ -79,7 +79,7 @@ GAMES = {algo: {"algo": algo} | OWN.get(algo, {}) for algo in LEARNERS} | {
 def test_a_resumed_run_equals_one_that_was_never_stopped(start, tmp_path, game):
     settings = ENDLESS | GAMES[game]
     stopped = start([BINARY, *flags(settings | {"runs_dir": tmp_path / "parts"})])
-    stopped.wait_for(r"\[Episode \d+\]")
+    stopped.wait_for(EPISODE)
     stopped.popen.send_signal(signal.SIGTERM)
     assert stopped.wait() == 75, stopped.text()
     run = run_folder(stopped.text())
@@ -120,7 +120,7 @@ def test_two_ranks_that_are_stopped_resume_to_the_same_bits(start, tmp_path, mix
     def two(*more, code=0, stop=False, **settings):
         ranks = ranks_by_hand(start, 2, *flags(ENDLESS | mix | settings), *more)
         if stop:
-            ranks[0].wait_for(r"\[Episode \d+\]")
+            ranks[0].wait_for(EPISODE)
             ranks[1].popen.send_signal(signal.SIGTERM)
         assert [rank.wait() for rank in ranks] == [code, code], ranks[0].text() + ranks[1].text()
         return ranks[0].text()
@@ -633,7 +633,7 @@ def test_a_single_rank_without_room_is_named_and_training_continues(start, tmp_p
 
     ranks = ranks_by_hand(begin, 2, *flags(ENDLESS | {"runs_dir": tmp_path, "buffer_size": 1200, "hidden_size": 8}))
     reported = ranks[0].wait_for(r"\nNo checkpoint at step (\d+): rank 1 on (\S+): cannot write '[^']*/rank_1.replay': "
-                             r"File too large.* Training continues(?s:.*)\n\[Episode ")
+                             r"File too large.* Training continues(?s:.*)\nepisode ")
     run = run_folder(ranks[0].text())
     step = int(reported[1])
     assert reported[2] == socket.gethostname()

@@ -141,7 +141,7 @@ NAMES = ("time", "evaluation", "training", "league", "loss", "speed")
 
 @pytest.mark.parametrize("locale, signs", [("C.UTF-8", "▁▂▃▄▅▆▇█"), ("C", "_.-~=+*#")], ids=["UTF-8", "ASCII"])
 def test_the_live_view_stays_below_the_lines_and_shows_what_the_log_says(tmp_path, locale, signs):
-    settings = LIVE | {"runs_dir": tmp_path, "epsilon": 0.3, "epsilon_min": 0.01}  # another one on each board
+    settings = LIVE | {"runs_dir": tmp_path, "epsilon": 0.3, "epsilon_min": 0.01, "log_every_episode": True}  # another one on each board
     terminal = Terminal(100, settings, TERM="xterm", LANG=locale)
     try:
         terminal.wait_until(lambda shown: all(row(shown, name) for name in NAMES), "whole view")
@@ -153,6 +153,7 @@ def test_the_live_view_stays_below_the_lines_and_shows_what_the_log_says(tmp_pat
         terminal.process.wait()
     # The view disappears, lines stay: each is there once, whole and in order.
     log = re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} ", "", next(tmp_path.glob("*/*/train.log")).read_text(), flags=re.M)
+    log = re.sub(r"^Settings hash.*\n", "", log, flags=re.M)
     width = terminal.screen.columns
     wanted = [line[k:k + width].rstrip() for line in log.expandtabs(8).splitlines() for k in range(0, max(len(line), 1), width)]
     seen = terminal.above()

@@ -14,8 +14,8 @@ import termios
 import pytest
 import torch
 
-from processes import (BINARY, BUILD, PATIENCE_S, THROUGH_GLOO, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder,
-                       starter, torchrun, wait_until_gone, wait_until_listening, worker_pids)
+from processes import (BINARY, BUILD, EPISODE, PATIENCE_S, THROUGH_GLOO, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand,
+                       run_folder, starter, torchrun, wait_until_gone, wait_until_listening, worker_pids)
 
 PROBE = str(BUILD / "tests" / "train" / "train_probe")
 HOST = socket.gethostname()
@@ -93,7 +93,7 @@ def test_ranks_of_a_machine_sum_in_memory_that_goes_with_them(start, tmp_path):
     shared = pathlib.Path("/dev/shm")
     before = set(shared.iterdir())
     run = start([BINARY, "--ddp", "--world_size", "2", *flags(TINY | {"runs_dir": tmp_path, "max_episodes": 10**9})])
-    run.wait_for(r"\[Episode \d+\]")
+    run.wait_for(EPISODE)
     pids = worker_pids(run, 2)
     segments = {re.search(r"/memfd:(snake_ddp\.\w+)", pathlib.Path(f"/proc/{pid}/maps").read_text())[1] for pid in pids.values()}
     assert len(segments) == 1
@@ -232,7 +232,7 @@ def test_moments_are_kept_under_their_names(start, tmp_path):
 
 def begin_endless_run(start, tmp_path, ranks, **settings):
     run = torchrun(start, ranks, BINARY, *flags(ENDLESS | {"runs_dir": tmp_path, "dist_timeout": 20} | settings))
-    run.wait_for(r"\[Episode \d+\]")
+    run.wait_for(EPISODE)
     return run, worker_pids(run, ranks)
 
 
@@ -271,7 +271,7 @@ def test_a_stopped_torchrun_leaves_saved_weights_and_no_process(start, tmp_path)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1], ids=lambda s: s.name)
 def test_a_signal_to_any_rank_stops_all_at_the_same_step(start, tmp_path, number):
     ranks = ranks_by_hand(start, 2, *flags(ENDLESS | {"runs_dir": tmp_path}))
-    ranks[0].wait_for(r"\[Episode \d+\]")
+    ranks[0].wait_for(EPISODE)
     for _ in range(2):  # launchers deliver each twice
         ranks[1].popen.send_signal(number)
     assert [rank.wait() for rank in ranks] == [75, 75], ranks[0].text() + ranks[1].text()
@@ -292,7 +292,7 @@ def test_a_signal_before_all_ranks_are_there_ends_the_wait(start, tmp_path):
 
 def test_sigusr2_to_any_rank_saves_and_training_continues(start, tmp_path):
     ranks = ranks_by_hand(start, 2, *flags(ENDLESS | {"runs_dir": tmp_path}))
-    ranks[0].wait_for(r"\[Episode \d+\]")
+    ranks[0].wait_for(EPISODE)
     ranks[1].popen.send_signal(signal.SIGUSR2)
     saved = int(ranks[0].wait_for(r"Saved at episode (\d+), requested by a signal").group(1))
     models = run_folder(ranks[0].text()) / "trained_model"
