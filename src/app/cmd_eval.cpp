@@ -362,19 +362,20 @@ void play_sprt(const EvalArgs& line, const Team& a, const Team& b, dist::DistCon
 
 Action add_eval(CLI::App& command) {
   const auto line = std::make_shared<EvalArgs>();
-  std::string footer = fmt::format(
-      "A TEAM is random, a scripted team, or a file: an actor_*.pth, whose moves are sampled, or "
-      "PATH:argmax. A "
-      "Q-network's file may come with a search, as in PATH:look4, of these: {}.\n\nScripted teams:\n",
-      play::kSpecForms);
+  std::string footer = "Scripted teams:\n";
   for (const game::OpponentEntry& entry : game::kOpponents)
     footer += fmt::format("{}\t{}\n", entry.name, entry.rule);
   command.footer(footer);
   const auto under = [&](const char* heading) { command.option_defaults()->group(heading); };
   under("Teams");
-  command.add_option("--team_a,--team-a", line->team_a, "the team whose win rate is reported")
+  command
+      .add_option(
+          "--team_a,--team-a", line->team_a,
+          fmt::format("random, a scripted team, an actor_*.pth (moves sampled), PATH:argmax, or, for a "
+                      "Q-network, PATH:SEARCH with a search of these: {}",
+                      play::kSpecForms))
       ->option_text("TEAM");
-  command.add_option("--team_b,--team-b", line->team_b, "its opponent")->option_text("TEAM");
+  command.add_option("--team_b,--team-b", line->team_b, "the other team")->option_text("TEAM");
   command
       .add_option("--ladder", line->ladder,
                   "instead of these two: play all pairs of several teams and rate them by Elo")

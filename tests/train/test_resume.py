@@ -182,8 +182,8 @@ def test_another_epsilon_starts_its_decay_again(tmp_path):
         return float(re.search(r" epsilon: ([\d.]+)", said[said.index("Resumed"):] if "Resumed" in said else said)[1])
 
     run = run_folder(train(runs_dir=tmp_path, max_episodes=5, epsilon_speed=0.9))
-    assert first_epsilon(train("--resume", run, max_episodes=10, epsilon_speed=0.9)) < 0.01
-    assert first_epsilon(train("--resume", run, max_episodes=15, epsilon_speed=1, epsilon=0.75)) == 0.75
+    assert first_epsilon(train("--resume", run, "--log_every_episode", max_episodes=10, epsilon_speed=0.9)) < 0.01
+    assert first_epsilon(train("--resume", run, "--log_every_episode", max_episodes=15, epsilon_speed=1, epsilon=0.75)) == 0.75
 
 
 def test_a_symmetric_run_may_go_on_without_but_not_the_other_way_round(tmp_path):
