@@ -6,9 +6,10 @@ import dataclasses
 import json
 import os
 import pathlib
+import typing
 from typing import Any
 
-from . import _core
+from . import _core, flags
 from .arguments import counted
 from .weights import WeightsFile
 
@@ -37,7 +38,7 @@ class Field:
 
 
 FIELDS = {
-    "algo": Field(str, choices=("ddpg", "bicnet", "dqn", "qmix", "vdn", "rqmix", "pqn", "pqn_vdn")),
+    "algo": Field(str, choices=typing.get_args(typing.get_type_hints(flags.Flags)["algo"])),
     "obs": Field(str, choices=("26", "30", WINDOW, VIEW, AHEAD)),
     "view_radius": Field(int, 0, 10),
     "tokens": Field(str),

@@ -384,7 +384,7 @@ Action add_eval(CLI::App& command) {
       .add_option("--anchor", line->anchor, "team of --ladder whose rating is 0 Elo [the mean of all is 0]")
       ->option_text("TEAM");
   command.add_flag("--mask_fatal,--mask-fatal", line->mask_fatal,
-                   "teams from files avoid moves that are certain death; Q-networks always do");
+                   "trained actors make no fatal move; Q-networks never do");
   command
       .add_option("--view_radius,--view-radius", line->view_radius,
                   "view radius of teams with --obs window; 0: unlimited [as the file says, else unlimited]. "

@@ -42,9 +42,7 @@ Action add_report(CLI::App& command) {
       ->option_text("RUN ...");
   command.add_option("--html", line->html, "write the page to this file")->option_text("FILE");
   command.add_flag("--json", line->json, "print what the page shows as one JSON object on stdout");
-  command
-      .add_option("--preset", line->data.preset,
-                  "show the settings that differ from this file's [from the defaults]")
+  command.add_option("--preset", line->data.preset, "preset to compare the settings with [the defaults]")
       ->option_text("FILE");
   add_number(command, "ladder_games", line->data.ladder_games,
              "games of the last weights against each scripted team and the champion; 0: none", 0, 100'000);

@@ -20,8 +20,8 @@ struct Team {
   std::string remark = {};                  // for the user, about the file; usually empty
 };
 
-/// `random`, `level0`..`level4`, `evasion`, `territory`, a path to an actor_*.pth, PATH:argmax, or, for a Q-network,
-/// PATH:SEARCH as in play::try_spec.
+/// `random`, a script of game::kOpponents, a path to an actor_*.pth, PATH:argmax, or, for a Q-network, PATH:SEARCH as in
+/// play::try_spec.
 /// Before these there may be words of train::take_word about a file without a record: PATH:softmax, PATH:ahead:look4.
 /// The tensor names in the file determine the kind of network, train::actor_record what it means. A Q-network makes the best
 /// move that is not fatal; `mask_fatal` keeps an actor from fatal moves, too.

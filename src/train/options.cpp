@@ -77,8 +77,7 @@ io::Fields fields(TrainOptions& o) {
           text("load_model_path", &o.load_model_path,
                "start from these weights: an actor_*.pth, or a run's folder for its last ones; --load_model "
                "PATH sets it"),
-          number("max_minutes", &o.max_minutes,
-                 "stop after this many minutes, as if the episodes were used up; 0: no limit", 0, 1e6),
+          number("max_minutes", &o.max_minutes, "maximum training time in minutes; 0: no limit", 0, 1e6),
           number("total_steps", &o.total_steps,
                  "stop after this many steps of boards, of all ranks together, so that more ranks end "
                  "sooner; 0: by --max_episodes",
@@ -87,9 +86,10 @@ io::Fields fields(TrainOptions& o) {
                  "episodes between evaluations, whose games all ranks share; 0: none", 0, kMany),
           number("eval_games", &o.eval_games, "games per evaluation", 1, 1e9),
           text("eval_opponent", &o.eval_opponent, "opponent in evaluations", game::opponent_names()),
-          only(&LearnerEntry::searches, text("eval_search", &o.eval_search,
-                                             "how the network looks ahead in evaluations and in league "
-                                             "matches, such as look4 or puct100; empty: not at all")),
+          only(&LearnerEntry::searches,
+               text("eval_search", &o.eval_search,
+                    "search used in evaluations and league matches, such as look4 or "
+                    "puct100; by default none")),
           number("target_win_rate", &o.target_win_rate,
                  "stop when an evaluation reaches this win rate; 0: never", 0, 1),
           number("check_consistency", &o.check_consistency,
@@ -113,7 +113,8 @@ io::Fields fields(TrainOptions& o) {
           number("seed", &o.seed,
                  "seed of the weights, the same on all ranks; seed + rank is the seed of what a rank plays",
                  0, 4e18),
-          number("batch_size", &o.batch_size, "transitions in each rank's batch, three rows each", 1, 1e7),
+          number("batch_size", &o.batch_size, "batch size of each rank, in team transitions of three snakes",
+                 1, 1e7),
           number("epsilon", &o.epsilon, "exploration rate at the start", 0, 1),
           number("epsilon_speed", &o.epsilon_speed, "factor on epsilon after every decision", 0, 1),
           number("save_interval", &o.save_interval, "episodes between saves of actor and critic", 1, kMany),

@@ -52,7 +52,8 @@ inline constexpr TagEntry kTags[] = {
     {"perf/gpu_memory_mb", "memory of rank 0's tensors on its GPU"},
     {"train/epsilon", "exploration rate; with --epsilon_min the largest of the boards"},
     {"train/difficulty",
-     "the last opponent: level 0 to 4, 5 evasion, 6 territory, 7 the team itself, 8 a frozen network"},
+     "the last opponent: its place in the list of scripted teams, from 0; after them the team itself, then a "
+     "frozen network"},
     {"train/buffer_size", "transitions in rank 0's replay"},
     {"train/actor_grad_norm", "norm of the actor's gradient before clipping"},
     {"train/critic_grad_norm", "norm of the critic's or Q-network's gradient"},

@@ -216,7 +216,7 @@ def test_the_page_shows_everything_without_a_network(browser, page, scheme, widt
     assert {"win-rate", "time-line", "elo", "scores", "deaths", "lost", "loss-critic", "loss-actor", "norms", "steps", "updates", "shares",
             "memory"} <= set(shown)
     text = browser.find_element(By.TAG_NAME, "main").text
-    for words in ("completed", "Most time on", "Peak memory", "20 games against level2", "hidden_size", "territory"):
+    for words in ("finished", "Most time on", "Peak memory", "20 games against level2", "hidden_size", "territory"):
         assert words in text, words
     dark = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert dark == ("rgb(244, 246, 248)" if scheme == "light" else "rgb(13, 17, 23)")

@@ -313,12 +313,12 @@ TEST_CASE("a mix of opponents is read, and each has as many boards as its weight
   CHECK_THROWS_WITH(game::boards_of(mix, 2), Catch::Contains("--num_envs 2") && Catch::Contains("3 or more"));
   CHECK(game::parse_mix("").empty());
   CHECK(game::level_of(mix[0].rival) == 2);
-  CHECK(game::level_of(mix[1].rival) == 7);
+  CHECK(game::level_of(mix[1].rival) == std::ssize(game::kOpponents));
   CHECK(game::level_of(mix[2].rival) == 5);
   const game::Mix with_league = game::parse_mix("self,league:2");
   CHECK_FALSE(with_league[0].league);
   CHECK(with_league[1].league);
-  CHECK(game::level_of({std::nullopt, 3}) == 8);
+  CHECK(game::level_of({std::nullopt, 3}) == std::ssize(game::kOpponents) + 1);
 }
 
 TEST_CASE("an opponent is its number's, and no other number is one", "[unit]") {
@@ -326,7 +326,7 @@ TEST_CASE("an opponent is its number's, and no other number is one", "[unit]") {
   for (const auto& entry : game::kOpponents) rivals.push_back({entry.opponent});
   for (const game::Rival& rival : rivals) CHECK(game::rival_of(game::code_of(rival)) == rival);
   CHECK(game::code_of({}) == game::kSelfCode);
-  CHECK_THROWS_AS(game::rival_of(7), core::Bug);
+  CHECK_THROWS_AS(game::rival_of(std::ssize(game::kOpponents)), core::Bug);
   CHECK_THROWS_AS(game::rival_of(-1003), core::Bug);
 }
 

@@ -24,12 +24,13 @@ struct OpponentEntry {
 };
 inline constexpr std::array kOpponents = {
     OpponentEntry{Opponent::kLevel0, "level0", "uniformly random"},
-    OpponentEntry{Opponent::kLevel1, "level1", "to the nearest bean, through everything"},
+    OpponentEntry{Opponent::kLevel1, "level1", "the shortest way to the nearest bean, through bodies"},
     OpponentEntry{Opponent::kLevel2, "level2",
                   "to the nearest bean that no teammate has chosen, around bodies"},
     OpponentEntry{Opponent::kLevel3, "level3",
-                  "to the nearest bean; through a body where the way around is five cells longer"},
-    OpponentEntry{Opponent::kLevel4, "level4", "to the nearest bean, around bodies"},
+                  "as level4, but through a body where the way around is five cells longer"},
+    OpponentEntry{Opponent::kLevel4, "level4",
+                  "to the nearest bean, around bodies; teammates may choose the same one"},
     OpponentEntry{Opponent::kEvasion, "evasion",
                   "to the nearest bean, by cells with a free cell behind them"},
     OpponentEntry{Opponent::kTerritory, "territory",

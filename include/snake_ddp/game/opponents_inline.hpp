@@ -115,25 +115,25 @@ SD_HD inline void act_by_sight(Opponent opponent, const State& state, int team, 
   SD_ROLLED for (int i = first; i < first + kTeamSize; ++i) {
     const int head = state.head(i);
     const int target = moves::nearest_bean(state, head, taken);
-    const moves::Moves move_features = moves::look(state, head, target);
+    const moves::Moves four = moves::look(state, head, target);
     switch (opponent) {
       case Opponent::kLevel1:
-        out.of[i] = moves::nearest(move_features);
+        out.of[i] = moves::nearest(four);
         break;
       case Opponent::kLevel2:
-        out.of[i] = moves::nearest_unblocked(move_features);
+        out.of[i] = moves::nearest_unblocked(four);
         taken |= target < 0 ? 0 : 1 << target;
         break;
       case Opponent::kLevel3:
-        out.of[i] = moves::nearest_with_penalty(move_features);
+        out.of[i] = moves::nearest_with_penalty(four);
         break;
       // Level 4 scales the distance by a positive factor, adds a term that is the same for all moves, and
       // puts blocked moves after all others: the order is that of the unblocked distances.
       case Opponent::kLevel4:
-        out.of[i] = moves::nearest_unblocked(move_features);
+        out.of[i] = moves::nearest_unblocked(four);
         break;
       case Opponent::kEvasion:
-        out.of[i] = moves::nearest_with_a_way_on(state, move_features);
+        out.of[i] = moves::nearest_with_a_way_on(state, four);
         break;
       case Opponent::kLevel0:
       case Opponent::kTerritory:
