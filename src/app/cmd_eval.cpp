@@ -407,9 +407,9 @@ Action add_eval(CLI::App& command) {
   command
       .add_option(
           "--sprt", line->sprt,
-          "play until it is decided whether team a is stronger than team b by more than ELO0 or by less "
-          "than ELO1, each wrongly in 5 % of tests at most; pairs of games have the same boards with "
-          "sides swapped, and --games is the most that are played")
+          "play until it is clear, with 5 % error each way, whether team a is stronger than team b by "
+          "ELO0 at most or by ELO1 at least; each start is played twice, with sides swapped, and --games "
+          "is the limit")
       ->expected(2)
       ->option_text("ELO0 ELO1");
   add_number(command, "join_timeout", line->join_timeout,

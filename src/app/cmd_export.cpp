@@ -328,7 +328,7 @@ Action add_export(CLI::App& command) {
                   "softmax or tanh [as the file's record or its run's settings say]")
       ->option_text("WORD");
   command.add_flag("--mask_fatal,--mask-fatal", line->mask_fatal,
-                   "make a submission that avoids moves that are certain death; a Q-network's always does");
+                   "make a submission without fatal moves; a Q-network's never has them");
   command.add_flag(
       "--bare", line->bare,
       "make a submission that plays the network's own moves; without it, a Q-network's searches");

@@ -162,7 +162,7 @@ io::Fields fields(TrainOptions& o) {
                  "above 0: epsilon does not decay; the boards have fixed values between this and --epsilon, "
                  "spaced geometrically",
                  0, 1),
-          flag("mask_fatal", &o.mask_fatal, "exclude moves that are certain death, and reversals"),
+          flag("mask_fatal", &o.mask_fatal, "exclude fatal moves: certain death, and reversals"),
           only(&LearnerEntry::n_step,
                number("n_step", &o.n_step, "rewards summed before bootstrapping", 1, 200)),
           only(rollouts,
