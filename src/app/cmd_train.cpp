@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "app/command_line.hpp"
-#include "app/help.hpp"
 #include "dist/context.hpp"
 #include "dist/world.hpp"
 #include "io/atomic_file.hpp"

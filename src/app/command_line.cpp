@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <sstream>
 
-#include "app/help.hpp"
 #include "dist/build.hpp"
 #include "dist/self_launch.hpp"
 #include "dist/world.hpp"

@@ -1,5 +1,3 @@
-#include "app/help.hpp"
-
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -10,6 +8,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "app/command_line.hpp"
 
 namespace snake_ddp::app {
 namespace {
