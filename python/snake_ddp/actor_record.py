@@ -86,13 +86,17 @@ def _checked(flag: str, value: Any, where: str, name: str) -> Any:
     if not fits:
         raise ValueError(f'{where}: "{name}": {_shown(value)} is not {expected}')
     if field.kind in (int, float) and not field.least <= value <= field.most:
-        raise ValueError(f"{where}: {name} {_shown(value)}: out of range; allowed: from {field.least:g} to {field.most:g}")
+        raise ValueError(f"{where}: {name} {_shown(value)}: out of range; allowed: from {_bound(field.least)} to {_bound(field.most)}")
     if field.kind is str:
         value = value if isinstance(value, str) else json.dumps(value)
         if field.choices and value not in field.choices:
             shown = _shown(value)[1:-1]
             raise ValueError(f"{where}: {name} {shown}: not a known value; allowed: {', '.join(field.choices)}")
     return value
+
+
+def _bound(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:g}"
 
 
 def check(given: dict[str, Any], where: str, **names: str) -> dict[str, Any]:

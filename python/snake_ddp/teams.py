@@ -232,8 +232,8 @@ def _network(spec: str, of: _FileSpec, mask_fatal: bool) -> tuple[str, dict[str,
     path, mode = of.path, of.mode
     if mode and mode != _ARGMAX and not mode.startswith(_SEARCHES):
         raise ValueError(
-            f'team "{spec}": "{mode}" is not a way to play; after a file\'s name there may be :argmax, or a search such as :look4 or '
-            ":puct100; and before it what a file without a record does not say: softmax, tanh, view, ahead"
+            f'team "{spec}": unknown search "{mode}". After a file\'s name there may be :argmax, or a search such as :look4 or :puct100. '
+            "Before it, for a file without a record: softmax, tanh, view or ahead"
         )
     if not os.path.exists(path) and "/" not in path and not path.endswith(".pth"):
         known = ", ".join([_RANDOM, *_core.opponents()])

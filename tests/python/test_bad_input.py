@@ -319,7 +319,7 @@ def test_teams_that_do_not_exist(tmp_path):
         (str(tmp_path / "none.pth"), FileNotFoundError, "none.pth"),
         ("none.pth", FileNotFoundError, "none.pth"),
         (str(tmp_path), IsADirectoryError, str(tmp_path)),
-        (f"{CHAMPION}:best", ValueError, '"best" is not a way to play; after a file\'s name there may be :argmax'),
+        (f"{CHAMPION}:best", ValueError, 'unknown search "best". After a file\'s name there may be :argmax'),
         (f"{CHAMPION}:look0", ValueError, '"look0" is not a search; there are look<samples> (look4; 1 to 1000)'),
         (f"{CHAMPION}:puct", ValueError, '"puct" is not a search'),
         (f"{DATA}/upstream_actor_2000.pth:softmax:look4", ValueError, "search needs a Q-network"),

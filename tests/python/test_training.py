@@ -101,7 +101,7 @@ def test_what_is_wrong_is_refused_as_by_the_command(here, wrong):
 
 
 def test_what_starts_no_run_and_what_only_warns():
-    with pytest.raises(snake_ddp.RunError, match="no run began; the program printed: train a team"):
+    with pytest.raises(snake_ddp.RunError, match="no run began; the program printed: Train a team"):
         snake_ddp.train(help=True)
     with pytest.warns(UserWarning, match="--a_lr 0.1 does not apply to --algo dqn"):
         snake_ddp.train(**TINY, algo="dqn", a_lr=0.1, progress=False)

@@ -339,7 +339,7 @@ def with_text(tmp_path, text):
     ({"gamma": 5}, out_of_range("gamma", 5, 0, 1)), ({"gamma": -1e300}, "gamma -1e+300: out of range"),
     ({"gamma": "0.99"}, '"gamma": "0.99" is not a number'), ({"gamma": True}, '"gamma": true is not a number'),
     ({"gamma": None}, '"gamma" is null'), ({"gamma": [1]}, '"gamma": [1] is not a number'),
-    ({"reward_scale": 0}, out_of_range("reward_scale", 0, "1e-06", "1e+06")), ({"reward_scale": 1e308}, "out of range"),
+    ({"reward_scale": 0}, out_of_range("reward_scale", 0, "1e-06", "1,000,000")), ({"reward_scale": 1e308}, "out of range"),
     ({"rival_reward": -1}, out_of_range("rival_reward", -1, 0, 10)), ({"rival_reward": 10.5}, "out of range"),
     ({"view_radius": 4294967296}, "view_radius 4294967296: out of range; allowed: from 0 to 10"),
     ({"view_radius": 3.5}, '"view_radius": 3.5 is not a whole number'), ({"view_radius": 3}, 'view_radius 3 with observation "30"'),
