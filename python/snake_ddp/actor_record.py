@@ -129,7 +129,7 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
 
 
 def _contradiction(where: str, record: str, weights: str) -> ValueError:
-    return ValueError(f"{where}: it says {record}, but the weights are {weights}; save the weights alone, without this record")
+    return ValueError(f"{where}: it says {record}, but the weights are {weights}; the record is of another file, or of a version that sees something else")
 
 
 def check_record(values: dict[str, Any], where: str, *, is_q_net: bool, features: int, hidden: int) -> dict[str, Any]:

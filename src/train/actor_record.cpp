@@ -62,7 +62,8 @@ struct Known {
 [[noreturn]] void contradiction(const std::string& where, const std::string& record,
                                 const std::string& weights) {
   throw core::FileError(
-      fmt::format("{}: it says {}, but the weights are {}; save the weights alone, without this record",
+      fmt::format("{}: it says {}, but the weights are {}; the record is of another file, or of a version "
+                  "that sees something else",
                   where, record, weights));
 }
 
