@@ -50,7 +50,6 @@ BENCHES = {
     "update --config configs/champion.json": {"pqn_vdn_update_batch_256": "update, `champion.json`, batch 256"},
     "update --config configs/ddpg.json": {"ddpg_update_batch_128": "update, `ddpg.json`, batch 128"},
     "update --config configs/reference.json": {"ddpg_update_batch_128": "update, `reference.json`, batch 128"},
-    "allreduce --rounds 1 --config configs/reference.json": {"allreduce_gradients_shared_memory": "averaging gradients, two ranks"},
     "train --rounds 1 --config configs/champion.json": {
         "train_one_rank": "run of one rank, `champion.json`", "train_steps_2_ranks": "run of two ranks, `champion.json`"}}
 ON_GPU = {
@@ -173,7 +172,7 @@ def measure_time(line):
 
 def measure_speed(line):
     for what, names in (BENCHES | ({} if line.machine.endswith("no GPU") else ON_GPU)).items():
-        seconds = line.minutes * {"train": 0.2, "allreduce": 0.02}.get(what.split()[0], 0.1) * (1 if "time" in line.what else 2)
+        seconds = line.minutes * (0.2 if what.startswith("train") else 0.1) * (1 if "time" in line.what else 2)
         command = f"{what} --seconds {max(0.01, seconds):.2g}"
         rounds = [{row["name"]: row for row in json.loads(output_of([str(line.bench), *command.split(), "--json"]))["benches"]}
                   for _ in range(3 if line.minutes >= 1 else 1)]
