@@ -12,7 +12,6 @@ Runs that are already in the JSON file are skipped, so that a stopped ablation c
 import argparse
 import concurrent.futures
 import json
-import math
 import os
 import pathlib
 import queue
@@ -24,11 +23,9 @@ import tempfile
 import threading
 
 import presets
+from results import interval
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "dev"))
-from results import wilson  # noqa: E402
-
 BASE = ROOT / "configs" / "ddpg.json"
 
 # By learner; name: (what differs, flags over the base)
@@ -76,8 +73,6 @@ OF_PQN_VDN = OF_VALUES | {
 AGAIN = {"again": ("the preset with other seeds", {})}
 VARIANTS = {"ddpg": OF_DDPG | AGAIN, "dqn": OF_DQN | AGAIN, "pqn_vdn": OF_PQN_VDN | AGAIN}
 OTHER_SEEDS = 1000  # "again" adds this
-# Two-sided 95 % points of Student's t by degrees of freedom.
-T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 
 
 def as_text(value):
@@ -119,14 +114,6 @@ def run_one(line, name, seed, core):
         judged = json.loads(checked([*pinned, line.binary, "eval", "--team_a", str(last_actor(run)), "--team_b", line.opponent,
                                      "--games", str(line.games), "--seed", "77", "--json"]))
     return {"variant": name, "what": what, "seed": seed, "steps": int(steps), "updates": int(updates), "win_rate": judged["win_rate"]}
-
-
-def interval(rates, games):
-    """95 % of the mean: over seeds by Student's t, of a single seed by its games (Wilson)."""
-    if len(rates) == 1:
-        return wilson(rates[0], games)
-    half = T_95.get(len(rates) - 1, 1.96) * statistics.stdev(rates) / math.sqrt(len(rates))
-    return max(0.0, statistics.mean(rates) - half), min(1.0, statistics.mean(rates) + half)
 
 
 def main():

@@ -67,6 +67,18 @@ def wilson(rate, games, z=1.959963984540054):
     return middle - half, middle + half
 
 
+# Two-sided 95 % points of Student's t by degrees of freedom.
+T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+
+
+def interval(rates, games):
+    """95 % of the mean: over seeds by Student's t, of a single seed by its games (Wilson)."""
+    if len(rates) == 1:
+        return wilson(rates[0], games)
+    half = T_95.get(len(rates) - 1, 1.96) * statistics.stdev(rates) / math.sqrt(len(rates))
+    return max(0.0, statistics.mean(rates) - half), min(1.0, statistics.mean(rates) + half)
+
+
 def commit():
     """The newest one that changed the program, a preset or a team; with + if there are changes besides."""
     newest, changes = (output_of(["git", *words, "--", *SOURCES]).strip() for words in (["log", "-1", "--format=%h", "--abbrev=8"], ["status", "--porcelain"]))
@@ -311,7 +323,6 @@ def trainers(rows):
 
 
 def ablations(rows):
-    from ablation import interval
     rows = sorted(rows, key=lambda row: (row["name"] != "base", row["name"] != "again", -statistics.mean(row["win_rates"])))
     base, runs = statistics.mean(rows[0]["win_rates"]), len(rows[0]["win_rates"])
     noise = 196 * math.sqrt(statistics.mean(statistics.variance(row["win_rates"]) for row in rows if len(row["win_rates"]) > 1) * 2 / runs)

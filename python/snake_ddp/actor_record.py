@@ -38,7 +38,7 @@ class Field:
 
 
 FIELDS = {
-    "algo": Field(str, choices=typing.get_args(typing.get_type_hints(flags.Flags)["algo"])),
+    "algo": Field(str, choices=typing.get_args(flags.Flags.__annotations__["algo"])),
     "obs": Field(str, choices=("26", "30", WINDOW, VIEW, AHEAD)),
     "view_radius": Field(int, 0, 10),
     "tokens": Field(str),
