@@ -3,11 +3,13 @@
 
   dev/ablation.py --minutes 5 --seeds 1 101 201 --out ablation                   writes ablation.json
   dev/ablation.py --steps 2000000 --out champion --config configs/champion.json --opponent territory --only base again window
+  dev/ablation.py --steps 48000000 … --networks DIR --against_base "" look1 puct100      matches of each variant with the preset
 
 Each run is one rank with one thread, pinned to its own core; as many run at once as --cores names. With --minutes a faster variant makes
 more steps; with --steps other programs on the machine do not change the result. The final actor of each plays --games games against
 --opponent, sides swapped, always the same games. "again" is the preset with other seeds: what differs from it by no more is noise.
-Runs that are already in the JSON file are skipped, so that a stopped ablation can be continued.
+Runs that are already in the JSON file are skipped, so that a stopped ablation can be continued. With --against_base each variant's actor
+plays the preset's of the same seed, without a search or with each that is named, until a sequential test ends (`eval --sprt`) or --games.
 """
 import argparse
 import concurrent.futures
@@ -16,6 +18,7 @@ import os
 import pathlib
 import queue
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -67,6 +70,8 @@ OF_PQN_VDN = OF_VALUES | {
     "td_lambda_0": ("1-step returns", {"td_lambda": 0}),
     "td_lambda_0.9": ("lambda 0.9 instead of 0.65", {"td_lambda": 0.9}),
     "rollout_epochs_1": ("each rollout once, half as many updates", {"rollout_epochs": 1}),
+    "hidden_128_epochs_1": ("half as wide, each rollout once", {"hidden_size": 128, "rollout_epochs": 1}),
+    "no_league": ("plays itself instead of the league", {"opponent_mix": "level2:0.1,territory:0.35,self:0.55"}),
     "rollout_epochs_4": ("each rollout four times, twice as many updates", {"rollout_epochs": 4}),
     "c_lr_0.0008": ("twice the learning rate", {"c_lr": 0.0008}),
 }
@@ -113,7 +118,18 @@ def run_one(line, name, seed, core):
         steps, updates = re.search(r"(\d+) steps, (\d+) updates", said).groups()
         judged = json.loads(checked([*pinned, line.binary, "eval", "--team_a", str(last_actor(run)), "--team_b", line.opponent,
                                      "--games", str(line.games), "--seed", "77", "--json"]))
+        if line.networks:
+            shutil.copyfile(last_actor(run), line.networks / f"{name}_{seed}.pth")
     return {"variant": name, "what": what, "seed": seed, "steps": int(steps), "updates": int(updates), "win_rate": judged["win_rate"]}
+
+
+def play_base(line, name, seed, search, core):
+    """The variant's actor against the preset's of the same seed, on `core`."""
+    teams = [str(line.networks / f"{of}_{seed}.pth") + (search and f":{search}") for of in (name, "base")]
+    played = json.loads(checked(["taskset", "-c", str(core), line.binary, "eval", "--team_a", teams[0], "--team_b", teams[1], "--sprt",
+                                 *map(str, line.elo), "--games", str(line.games), "--seed", str(seed), "--json"]))
+    return {"variant": name, "seed": seed, "search": search,
+            **{key: played[key] for key in ("games", "wins", "draws", "losses", "elo", "verdict")}}
 
 
 def main():
@@ -129,11 +145,16 @@ def main():
     parser.add_argument("--binary", default=str(ROOT / "snake_ddp"))
     parser.add_argument("--flag", action="append", default=[], help="one more flag of every run, as --flag=--hidden_size=64")
     parser.add_argument("--opponent", default="level2", help="opponent in the evaluation")
+    parser.add_argument("--networks", type=pathlib.Path, metavar="DIR", help="keeps the final actors as VARIANT_SEED.pth")
+    parser.add_argument("--against_base", nargs="+", metavar="SEARCH", help='searches of the matches with the preset, "" for none')
+    parser.add_argument("--elo", type=float, nargs=2, default=[-10, 10], help="bounds of the sequential test")
     line = parser.parse_args()
     algo = presets.read(line.config).get("algo", "ddpg")
     if algo not in VARIANTS:
         parser.error(f"--config {line.config}: --algo {algo}; there are variants of {', '.join(VARIANTS)}")
     line.variants = VARIANTS[algo]
+    if line.against_base and not line.networks:
+        parser.error("--against_base needs --networks")
     unknown = sorted(set(line.only or []) - set(line.variants))
     if unknown:
         parser.error(f"--only {' '.join(unknown)}: of {algo} there are {' '.join(line.variants)}")
@@ -143,6 +164,8 @@ def main():
                **({"steps": line.steps} if line.steps else {"minutes": line.minutes})}
     json_file = line.out.with_name(line.out.name + ".json")
     json_file.parent.mkdir(parents=True, exist_ok=True)
+    if line.networks:
+        line.networks.mkdir(parents=True, exist_ok=True)
     document = {"setting": setting, "runs": []}
     if json_file.exists():
         document = json.loads(json_file.read_text())
@@ -162,20 +185,28 @@ def main():
         cores.put(core)
     writing = threading.Lock()
 
-    def work(job):
+    def work(play, store, job):
         core = cores.get()
         try:
-            found = run_one(line, *job, core)
+            found = play(line, *job, core)
         finally:
             cores.put(core)
         with writing:
-            document["runs"].append(found)
+            document[store].append(found)
             json_file.write_text(json.dumps(document, indent=1) + "\n")
-        print(f"{found['variant']} seed {found['seed']}: {100 * found['win_rate']:.1f} %", flush=True)
+        said = f"{100 * found['win_rate']:.1f} %" if store == "runs" else f"{found['search']} {found['verdict']}, {found['elo'][0]:+.0f} Elo"
+        print(f"{found['variant']} seed {found['seed']}: {said}", flush=True)
 
-    with concurrent.futures.ThreadPoolExecutor(len(line.cores)) as pool:
-        for done in [pool.submit(work, job) for job in todo]:
-            done.result()
+    def work_all(play, store, jobs):
+        with concurrent.futures.ThreadPoolExecutor(len(line.cores)) as pool:
+            for done in [pool.submit(work, play, store, job) for job in jobs]:
+                done.result()
+
+    work_all(run_one, "runs", todo)
+    if line.against_base:
+        made = {(match["variant"], match["seed"], match["search"]) for match in document.setdefault("matches", [])}
+        matches = [(name, seed, search) for search in line.against_base for seed in line.seeds for name in line.only]
+        work_all(play_base, "matches", [job for job in matches if job not in made and job[0] not in ("base", "again")])
     for name in line.only:
         rates = [run["win_rate"] for run in document["runs"] if run["variant"] == name]
         low, high = interval(rates, line.games)

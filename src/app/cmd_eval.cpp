@@ -16,23 +16,20 @@
 #include "app/board_text.hpp"
 #include "app/command_line.hpp"
 #include "app/ladder.hpp"
-#include "app/progress.hpp"
+#include "app/recording.hpp"
 #include "app/team.hpp"
+#include "app/terminal.hpp"
 #include "dist/build.hpp"
 #include "dist/context.hpp"
 #include "dist/ranks.hpp"
 #include "dist/signals.hpp"
 #include "dist/world.hpp"
-#include "io/atomic_file.hpp"
-#include "io/folders.hpp"
 #include "io/game_log.hpp"
 #include "nets/precision.hpp"
 #include "pretrain/board_set.hpp"
-#include "pretrain/import.hpp"
 #include "snake_ddp/core/bf16.hpp"
 #include "snake_ddp/core/console.hpp"
 #include "snake_ddp/core/error.hpp"
-#include "snake_ddp/core/hash.hpp"
 #include "snake_ddp/core/text.hpp"
 #include "snake_ddp/game/opponents.hpp"
 #include "snake_ddp/game/position.hpp"
@@ -42,203 +39,18 @@
 namespace snake_ddp::app {
 namespace {
 
-struct EvalArgs {
-  std::string team_a, team_b;
+struct EvalArgs : RecordingOptions {
   std::vector<std::string> ladder;
   std::string anchor;
   std::vector<double> sprt;  // elo0, elo1
-  std::int64_t games = 200;
-  std::int64_t seed = 1;
-  bool swap_sides = true;
   bool mask_fatal = false;
   std::optional<int> view_radius;
   std::string products = "float32";
   bool json = false;
   int show = 0;
-  std::string record;
-  bool explain = false;
-  std::string record_boards;
-  std::int64_t board_interval = 8;
   bool watch = false;
   double speed = 8, join_timeout = 300;
 };
-
-/// The teams' names in the picture of a board.
-std::array<std::string, 2> names_of(const EvalArgs& line, std::int64_t game) {
-  std::array<std::string, 2> names{line.team_a, line.team_b};
-  if (line.swap_sides && game % 2 == 1) std::swap(names[0], names[1]);
-  return names;
-}
-
-std::string file_of(const EvalArgs& line, std::int64_t game) {
-  return fmt::format("{}/game_{:0{}}.json", line.record, game, std::to_string(line.games - 1).size());
-}
-
-using Games = std::vector<std::int64_t>;
-
-/// Depends on the games alone, not on the number of ranks; never 0.
-std::uint64_t recording_id(const EvalArgs& line) {
-  return core::add_to_hash(core::kHashStart,
-                           fmt::format("{}\n{}\n{} {} {} {} {}", line.team_a, line.team_b, line.games,
-                                       line.seed, line.swap_sides, line.explain, line.board_interval)) |
-         1U;
-}
-
-std::string recording_text(const EvalArgs& line) { return fmt::format("{:016x}", recording_id(line)); }
-
-/// Where a rank's boards go. The first one's path is exactly the given one.
-std::string boards_path(const std::filesystem::path& path, int rank) {
-  if (rank == 0) return path.string();
-  return std::filesystem::path(path)
-      .replace_filename(fmt::format("{}_{}{}", path.stem().string(), rank, pretrain::kBoardSetEnding))
-      .string();
-}
-
-/// The recordings that this one replaces.
-struct Replaced {
-  std::vector<std::string> games;  // of --record
-  pretrain::Recording boards;      // of --record_boards; of one rank unless it says more
-};
-
-/// Throws  UsageError if this one would be mixed with games of others, or replace some.
-Replaced replaced_by(const EvalArgs& line, int ranks) {
-  namespace fs = std::filesystem;
-  Replaced replaced;
-  std::error_code none;
-  if (!line.record.empty()) {
-    const auto refuse = [&](const std::string& what) {
-      return core::UsageError(
-          fmt::format("--record {}: {}: pretrain would learn from both. Name another folder, or "
-                      "move them away",
-                      line.record, what));
-    };
-    std::string earlier;
-    for (const std::string& file : pretrain::records_in(line.record)) {
-      if (!fs::is_regular_file(file, none)) continue;
-      const std::string id = io::recording_of(file);
-      const bool is_kept = !fs::path(file).filename().string().starts_with("game_");  // by its user
-      if (id.empty() ? file.ends_with(pretrain::kBoardSetEnding) || io::holds_games(file) : is_kept)
-        throw refuse(fmt::format("{} has games that eval --record did not write under this name", file));
-      if (id.empty()) continue;
-      if (!earlier.empty() && id != earlier)
-        throw refuse(fmt::format("the folder has games of several recordings, among them {}", file));
-      earlier = id;
-      replaced.games.push_back(file);
-    }
-  }
-  if (line.record_boards.empty()) return replaced;
-  const fs::path folder = fs::path(line.record_boards).parent_path();
-  if (!line.record.empty() &&
-      fs::weakly_canonical(folder.empty() ? "." : folder, none) == fs::weakly_canonical(line.record, none)) {
-    throw core::UsageError(
-        fmt::format("--record_boards {}: this is the folder of --record: pretrain would learn from each game "
-                    "twice. Name another folder",
-                    line.record_boards));
-  }
-  replaced.boards = pretrain::recording_of(line.record_boards);
-  for (int rank = 1; rank < ranks; ++rank) {
-    const std::string path = boards_path(line.record_boards, rank);
-    const pretrain::Recording found = pretrain::recording_of(path);
-    // A recording that was interrupted has no file of the first rank yet.
-    const bool own = found.id == recording_id(line) && found.rank == rank;
-    if (fs::exists(path, none) && !own &&
-        found != pretrain::Recording{replaced.boards.id, rank, replaced.boards.ranks})
-      throw core::UsageError(
-          fmt::format("--record_boards {}: rank {} would replace {}, which does not belong to the recording "
-                      "{}. Name another file, or move it away",
-                      line.record_boards, rank, path, line.record_boards));
-  }
-  return replaced;
-}
-
-/// What this recording has replaced under other names, once it is complete.
-void remove_rest(const EvalArgs& line, int ranks, const Replaced& replaced) {
-  std::error_code ignored;
-  std::size_t games = 0;
-  for (const std::string& file : replaced.games) {
-    if (io::recording_of(file) != recording_text(line))
-      games += std::filesystem::remove(file, ignored) ? 1U : 0U;
-  }
-  if (games > 0)
-    core::tell_error(
-        fmt::format("removed {} of an earlier recording from {}", core::counted(games, "game"), line.record));
-  for (int rank = ranks; rank < replaced.boards.ranks; ++rank) {
-    const std::string path = boards_path(line.record_boards, rank);
-    if (pretrain::recording_of(path) ==
-            pretrain::Recording{replaced.boards.id, rank, replaced.boards.ranks} &&
-        std::filesystem::remove(path, ignored))
-      core::tell_error(fmt::format("removed {}, of an earlier recording by more ranks", path));
-  }
-}
-
-/// Writes each game to `line.record`; with --explain including the teams' reasons. Returns the numbers of those that team a has
-/// lost so far.
-std::shared_ptr<const Games> record_games(const EvalArgs& line, play::MatchOptions& match) {
-  io::make_folders(line.record);
-  io::check_output(file_of(line, 0));
-  auto lost = std::make_shared<Games>();
-  const auto running = std::make_shared<std::map<std::int64_t, io::RecordedGame>>();
-  const auto reasons = std::make_shared<std::map<std::int64_t, std::array<play::Reasons, 2>>>();
-  if (line.explain) {
-    match.on_reasons = [=](std::int64_t number, int team, const play::Reasons& why) {
-      (*reasons)[number][static_cast<std::size_t>(team)] = why;
-    };
-  }
-  match.watch = [=, before = match.watch](std::int64_t number, const game::State& state) {
-    if (before) before(number, state);
-    if (state.step() > 1) return;
-    io::RecordedGame record = io::begin_record(state);
-    record.names = names_of(line, number);
-    record.recording = recording_text(line);
-    running->emplace(number, std::move(record));
-  };
-  match.on_step = [=, before = match.on_step](std::int64_t number, const game::Actions& actions,
-                                              const game::StepResult& result, const game::State& after) {
-    if (before) before(number, actions, result, after);
-    const auto record = running->find(number);
-    io::add_step(record->second, actions, result, after);
-    if (line.explain) record->second.steps.back().reasons = std::exchange((*reasons)[number], {});
-    if (!after.done()) return;
-    io::write_file_soon(file_of(line, number), io::game_log_text(record->second));
-    running->erase(record);
-    const int a = line.swap_sides && number % 2 == 1 ? 1 : 0;
-    if (after.team_return(a) < after.team_return(1 - a)) lost->push_back(number);
-  };
-  return lost;
-}
-
-/// The files of all ranks' games that team a lost, in their order.
-std::vector<std::string> gathered(const EvalArgs& line, const Games& lost, dist::DistContext& context) {
-  Games all;
-  for (const std::string& ranks : context.gather(nlohmann::json(lost).dump(), context.deadline()))
-    for (const auto& game : nlohmann::json::parse(ranks)) all.push_back(game.get<std::int64_t>());
-  std::sort(all.begin(), all.end());
-  std::vector<std::string> files;
-  for (const std::int64_t game : all) files.push_back(file_of(line, game));
-  return files;
-}
-
-/// Writes boards of each game to a set. With several ranks each writes its own.
-std::shared_ptr<pretrain::BoardSetWriter> record_boards(const EvalArgs& line, int rank, int ranks,
-                                                        play::MatchOptions& match) {
-  const std::filesystem::path path = boards_path(line.record_boards, rank);
-  if (path.has_parent_path()) io::make_folders(path.parent_path().string());
-  const auto writer = std::make_shared<pretrain::BoardSetWriter>(
-      path.string(), line.board_interval, pretrain::Recording{recording_id(line), rank, ranks});
-  const auto running = std::make_shared<std::map<std::int64_t, std::vector<game::State>>>();
-  match.watch = [=, interval = line.board_interval, before = match.watch](std::int64_t number,
-                                                                          const game::State& state) {
-    if (before) before(number, state);
-    std::vector<game::State>& boards = (*running)[number];
-    if (!state.done()) {
-      if ((state.step() - 1) % interval == 0) boards.push_back(state);
-      return;
-    }
-    writer->add_game(boards);
-    running->erase(number);
-  };
-  return writer;
-}
 
 /// Shows the first game as it is played.
 void watch_game(const EvalArgs& line, play::MatchOptions& match) {
@@ -358,6 +170,83 @@ void play_sprt(const EvalArgs& line, const Team& a, const Team& b, dist::DistCon
           : fmt::format("undecided after {}, play more with --games", core::counted(all.games, "game"))));
 }
 
+void check_ladder(const EvalArgs& line) {
+  if (!line.team_a.empty() || !line.team_b.empty())
+    throw core::UsageError("--ladder has its own list of teams: use it without --team_a and --team_b");
+  if (line.show > 0 || line.watch || !line.record.empty() || line.explain || !line.record_boards.empty() ||
+      line.view_radius)
+    throw core::UsageError(
+        "--show, --watch, --record, --explain, --record_boards and --view_radius need two teams: use them "
+        "without --ladder");
+  if (!line.sprt.empty()) throw core::UsageError("--sprt needs two teams: use it without --ladder");
+}
+
+void check_match(const EvalArgs& line) {
+  if (!line.sprt.empty() && !(line.sprt[0] < line.sprt[1]))
+    throw core::UsageError(
+        fmt::format("--sprt {} {}: the first must be lower, such as 0 10", line.sprt[0], line.sprt[1]));
+  if (!line.sprt.empty() && (line.show > 0 || line.watch || !line.record.empty() ||
+                             !line.record_boards.empty() || !line.swap_sides))
+    throw core::UsageError(
+        "--sprt cannot be combined with --show, --watch, --record, --record_boards or --no_swap_sides");
+  if (!line.anchor.empty()) throw core::UsageError("--anchor is for --ladder");
+  if (line.team_a.empty() || line.team_b.empty())
+    throw core::UsageError("eval needs --team_a and --team_b, or --ladder");
+  if (line.explain && line.record.empty())
+    throw core::UsageError("--explain writes into the game logs: name a folder for them with --record DIR");
+  if (line.show > 0 && line.json)
+    throw core::UsageError("--show cannot be combined with --json, which prints one object and nothing else");
+  if (line.watch && (line.json || line.show > 0))
+    throw core::UsageError("--watch cannot be combined with --json or --show");
+  if (!line.record_boards.empty() && !line.record_boards.ends_with(pretrain::kBoardSetEnding))
+    throw core::UsageError(fmt::format("--record_boards {}: the file's name must end in {}",
+                                       line.record_boards, pretrain::kBoardSetEnding));
+}
+
+Team team_of(const EvalArgs& line, const std::string& spec) {
+  Team team = team_from_spec(spec, line.mask_fatal);
+  play::ObsSpec& obs_spec = team.player.obs_spec;
+  if (line.view_radius && obs_spec.kind == game::ObsKind::kWindow && !obs_spec.tokens)
+    obs_spec.view_radius = *line.view_radius;
+  return team;
+}
+
+void eval_two(const EvalArgs& line) {
+  const Team a = team_of(line, line.team_a), b = team_of(line, line.team_b);
+  at::set_num_threads(1);
+  dist::Options options;
+  options.device = "cpu";
+  options.fingerprint = dist::build_text();
+  options.stopping = dist::stop_requested;
+  options.join_timeout = dist::seconds_to_ms(line.join_timeout);
+  dist::DistContext context(dist::this_world(dist::Purpose::kOther), options);
+  if (context.is_main())
+    for (const Team* team : {&a, &b}) tell_remark(*team);
+  if (!line.sprt.empty()) return play_sprt(line, a, b, context);
+
+  const auto begin = std::chrono::steady_clock::now();
+  play::MatchOptions match{line.games, static_cast<std::uint64_t>(line.seed), line.swap_sides, 0, 1};
+  if (line.show > 0) {
+    match.watch = [&](std::int64_t number, const game::State& state) {
+      if (number == 0 && state.step() == line.show)
+        core::print_result(fmt::format("{}\n", game::picture(state)));
+    };
+  }
+  if (line.watch && context.is_main()) watch_game(line, match);
+  Recording recording(line, match, context);
+  std::optional<Progress> progress;
+  progress.emplace("Playing", context.is_main() && !line.watch);
+  match.progress = [&](double share) { progress->show(share); };
+  const std::optional<play::MatchResult> played =
+      train::judge(a.player, b.player, match, context, dist::stop_requested);
+  progress.reset();
+  if (!played) throw core::Stopped("stopped by a signal before all games were played; there is no result");
+  const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const std::vector<std::string> lost = recording.finish(context);
+  // The other ranks need not wait for the reader of this.
+  if (context.is_main()) print(line, *played, static_cast<double>(played->steps) / passed, lost);
+}
+
 }  // namespace
 
 Action add_eval(CLI::App& command) {
@@ -444,106 +333,13 @@ Action add_eval(CLI::App& command) {
       core::require_bf16();
       nets::set_product_precision(nets::Precision::kBf16);
     }
-    if (!line->ladder.empty()) {
-      if (!line->team_a.empty() || !line->team_b.empty())
-        throw core::UsageError("--ladder has its own list of teams: use it without --team_a and --team_b");
-      if (line->show > 0 || line->watch || !line->record.empty() || line->explain ||
-          !line->record_boards.empty() || line->view_radius)
-        throw core::UsageError(
-            "--show, --watch, --record, --explain, --record_boards and --view_radius need two teams: use "
-            "them "
-            "without --ladder");
-      if (!line->sprt.empty()) throw core::UsageError("--sprt needs two teams: use it without --ladder");
+    line->ladder.empty() ? check_match(*line) : check_ladder(*line);
+    if (line->ladder.empty()) {
+      eval_two(*line);
+    } else {
       play_ladder({line->ladder, line->anchor, line->games, static_cast<std::uint64_t>(line->seed),
                    line->swap_sides, line->json, line->mask_fatal, line->join_timeout});
-      return core::kExitDone;
     }
-    if (!line->sprt.empty() && !(line->sprt[0] < line->sprt[1]))
-      throw core::UsageError(
-          fmt::format("--sprt {} {}: the first must be lower, such as 0 10", line->sprt[0], line->sprt[1]));
-    if (!line->sprt.empty() && (line->show > 0 || line->watch || !line->record.empty() ||
-                                !line->record_boards.empty() || !line->swap_sides))
-      throw core::UsageError(
-          "--sprt cannot be combined with --show, --watch, --record, --record_boards or --no_swap_sides");
-    if (!line->anchor.empty()) throw core::UsageError("--anchor is for --ladder");
-    if (line->team_a.empty() || line->team_b.empty())
-      throw core::UsageError("eval needs --team_a and --team_b, or --ladder");
-    if (line->explain && line->record.empty())
-      throw core::UsageError("--explain writes into the game logs: name a folder for them with --record DIR");
-    if (line->show > 0 && line->json)
-      throw core::UsageError(
-          "--show cannot be combined with --json, which prints one object and nothing else");
-    if (line->watch && (line->json || line->show > 0))
-      throw core::UsageError("--watch cannot be combined with --json or --show");
-    if (!line->record_boards.empty() && !line->record_boards.ends_with(pretrain::kBoardSetEnding)) {
-      throw core::UsageError(fmt::format("--record_boards {}: the file's name must end in {}",
-                                         line->record_boards, pretrain::kBoardSetEnding));
-    }
-    Team a = team_from_spec(line->team_a, line->mask_fatal),
-         b = team_from_spec(line->team_b, line->mask_fatal);
-    for (Team* team : {&a, &b}) {
-      if (line->view_radius && team->player.obs_spec.kind == game::ObsKind::kWindow &&
-          !team->player.obs_spec.tokens)
-        team->player.obs_spec.view_radius = *line->view_radius;
-    }
-    at::set_num_threads(1);
-    dist::Options options;
-    options.device = "cpu";
-    options.fingerprint = dist::build_text();
-    options.stopping = dist::stop_requested;
-    options.join_timeout = dist::seconds_to_ms(line->join_timeout);
-    dist::DistContext context(dist::this_world(dist::Purpose::kOther), options);
-    const auto begin = std::chrono::steady_clock::now();
-    play::MatchOptions match{line->games, static_cast<std::uint64_t>(line->seed), line->swap_sides, 0, 1};
-    if (line->show > 0) {
-      match.watch = [&](std::int64_t number, const game::State& state) {
-        if (number == 0 && state.step() == line->show)
-          core::print_result(fmt::format("{}\n", game::picture(state)));
-      };
-    }
-    if (context.is_main())
-      for (const Team* team : {&a, &b}) tell_remark(*team);
-    if (!line->sprt.empty()) {
-      play_sprt(*line, a, b, context);
-      return core::kExitDone;
-    }
-    if (line->watch && context.is_main()) watch_game(*line, match);
-    std::optional<Replaced> replaced;
-    std::string refusal;  // by the first rank, for all
-    const bool recording = !line->record.empty() || !line->record_boards.empty();
-    if (recording && context.is_main()) {
-      try {
-        replaced = replaced_by(*line, context.size());
-      } catch (const core::UsageError& e) {
-        refusal = e.what();
-      }
-    }
-    if (recording) refusal = context.broadcast_text(refusal, context.deadline());
-    if (!refusal.empty()) throw core::UsageError(refusal);
-    std::shared_ptr<const Games> lost;
-    if (!line->record.empty()) lost = record_games(*line, match);
-    std::shared_ptr<pretrain::BoardSetWriter> boards;
-    if (!line->record_boards.empty()) boards = record_boards(*line, context.rank(), context.size(), match);
-    std::optional<Progress> progress;
-    progress.emplace("Playing", context.is_main() && !line->watch);
-    match.progress = [&](double share) { progress->show(share); };
-    const std::optional<play::MatchResult> played =
-        train::judge(a.player, b.player, match, context, dist::stop_requested);
-    progress.reset();
-    if (!played) throw core::Stopped("stopped by a signal before all games were played; there is no result");
-    const play::MatchResult& result = *played;
-    const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (boards && !context.is_main()) boards->finish();
-    std::vector<std::string> lost_files;
-    if (lost) {
-      io::sync_files(line->record);
-      lost_files = gathered(*line, *lost, context);
-    }
-    context.barrier("end of eval", context.deadline());
-    if (boards && context.is_main()) boards->finish();  // the last, because the others belong to it
-    if (replaced) remove_rest(*line, context.size(), *replaced);
-    // The other ranks need not wait for the reader of this.
-    if (context.is_main()) print(*line, result, static_cast<double>(result.steps) / passed, lost_files);
     return core::kExitDone;
   };
 }

@@ -134,6 +134,76 @@ std::vector<std::string> keys_passed_over(const std::string& settings, const std
   return keys;
 }
 
+// Sets `fields`, which are those of line.options, from the file's text and the command line.
+// Returns the names of settings that the user gave.
+std::vector<std::string> set_given(TrainArgs& line, const io::Fields& fields, const std::string& text,
+                                   bool on_gpu) {
+  std::vector<std::string> given = set_from_config(fields, line, text, on_gpu);
+  // A run's config.json holds all settings, whether they were set by the user or not.
+  if (std::find(given.begin(), given.end(), "run") != given.end()) given.clear();
+  apply_given(fields, line.given);
+  for (const auto& [name, value] : line.given) given.push_back(name);
+  const auto is_typed = [&](std::string_view name) {
+    return std::any_of(line.given.begin(), line.given.end(),
+                       [&](const auto& typed) { return typed.first == name; });
+  };
+  for (const io::Field& field : fields) {
+    const bool is_rate = field.name == "c_lr" || field.name == "a_lr";
+    if (!line.learning_rate || !is_rate || is_typed(field.name) || !io::is_used(field, line.options.algo))
+      continue;
+    io::set_from_text(field, *line.learning_rate);
+    given.push_back(field.name);
+  }
+  // A number of episodes on the command line takes the place of a file's number of steps.
+  if (is_typed("max_episodes") && !is_typed("total_steps")) line.options.total_steps = 0;
+  return given;
+}
+
+// Fills line.options: from the learner's defaults or the resumed run's settings, the file, and the command line.
+// Returns the names of settings that the user gave.
+std::vector<std::string> read_settings(TrainArgs& line) {
+  const std::string text = config_text(line);  // once: a pipe can be read only once
+  const train::TrainOptions first = first_settings(line, text);
+  const bool on_gpu = first.device != "cpu" && gpus_for(first) > 0;
+  if (!first.algo.empty()) line.options = train::usual_options(first.algo);
+  std::vector<std::string> given = set_given(line, train::fields(line.options), text, on_gpu);
+  if (const std::string resume = line.options.resume; train::names_a_folder(resume)) {
+    // The run's own settings, unless set by the command line or the file.
+    const std::string settings = train::place_of(resume).run + "/config.json";
+    const std::vector<std::string> passed_over = keys_passed_over(settings, resume);
+    line.options = train::TrainOptions();
+    const io::Fields fields = train::fields(line.options);
+    set_from_run(fields, settings, passed_over);
+    given = set_given(line, fields, text, on_gpu);
+  }
+  return given;
+}
+
+int start_training(TrainArgs& line, const std::vector<std::string>& arguments) {
+  const std::vector<std::string> given = read_settings(line);
+  if (std::count(line.given.begin(), line.given.end(), std::pair<std::string, std::string>("resume", "")) > 0)
+    throw core::UsageError("--resume \"\": give auto, never or a folder; an empty variable in a script?");
+  check_own_ranks(line.ranks);
+  const std::vector<std::string> warnings = train::check_given(line.options, given);
+  train::check_together(line.options);
+  const auto warn = [&] {
+    for (const std::string& warning : warnings) core::tell_error("Warning: " + warning);
+  };
+  if (line.check_settings) {
+    warn();
+    const train::Machine machine = train::check_start(train::Plan(line.options), {}, gpus_for(line.options));
+    const std::string choices = train::choices_text(line.options, train::chosen(line.options, machine));
+    if (!choices.empty())
+      core::print_result(fmt::format("On {} the run has {}\n",
+                                     machine.device.is_cuda() ? "a GPU" : "this machine's CPU", choices));
+    return core::kExitDone;
+  }
+  if (const std::optional<int> code = start_own_ranks(line.ranks, arguments)) return *code;
+  const dist::World world = dist::this_world(dist::Purpose::kTraining);
+  if (world.rank == 0) warn();
+  return train::run_training(line.options, world);
+}
+
 }  // namespace
 
 Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
@@ -158,68 +228,7 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
   command.formatter_fn([line](const CLI::App* app, std::string name, CLI::AppFormatMode mode) {
     return TrainHelp(first_settings(*line, config_text(*line)).algo).make_help(app, std::move(name), mode);
   });
-  return [line, arguments]() -> int {
-    const std::string text = config_text(*line);  // once: a pipe can be read only once
-    const train::TrainOptions first = first_settings(*line, text);
-    const bool on_gpu = first.device != "cpu" && gpus_for(first) > 0;
-    if (!first.algo.empty()) line->options = train::usual_options(first.algo);
-    io::Fields fields = train::fields(line->options);
-    const auto read_settings = [&] {
-      std::vector<std::string> given = set_from_config(fields, *line, text, on_gpu);
-      // A run's config.json holds all settings, whether they were set by the user or not.
-      if (std::find(given.begin(), given.end(), "run") != given.end()) given.clear();
-      apply_given(fields, line->given);
-      for (const auto& [name, value] : line->given) given.push_back(name);
-      const auto is_typed = [&](std::string_view name) {
-        return std::any_of(line->given.begin(), line->given.end(),
-                           [&](const auto& typed) { return typed.first == name; });
-      };
-      for (const io::Field& field : fields) {
-        const bool is_rate = field.name == "c_lr" || field.name == "a_lr";
-        if (!line->learning_rate || !is_rate || is_typed(field.name) ||
-            !io::is_used(field, line->options.algo))
-          continue;
-        io::set_from_text(field, *line->learning_rate);
-        given.push_back(field.name);
-      }
-      // A number of episodes on the command line takes the place of a file's number of steps.
-      if (is_typed("max_episodes") && !is_typed("total_steps")) line->options.total_steps = 0;
-      return given;
-    };
-    std::vector<std::string> given = read_settings();
-    if (const std::string resume = line->options.resume; train::names_a_folder(resume)) {
-      // The run's own settings, unless set by the command line or the file.
-      const std::string settings = train::place_of(resume).run + "/config.json";
-      const std::vector<std::string> passed_over = keys_passed_over(settings, resume);
-      line->options = train::TrainOptions();
-      fields = train::fields(line->options);
-      set_from_run(fields, settings, passed_over);
-      given = read_settings();
-    }
-    if (std::count(line->given.begin(), line->given.end(),
-                   std::pair<std::string, std::string>("resume", "")) > 0)
-      throw core::UsageError("--resume \"\": give auto, never or a folder; an empty variable in a script?");
-    check_own_ranks(line->ranks);
-    const std::vector<std::string> warnings = train::check_given(line->options, given);
-    train::check_together(line->options);
-    const auto warn = [&] {
-      for (const std::string& warning : warnings) core::tell_error("Warning: " + warning);
-    };
-    if (line->check_settings) {
-      warn();
-      const train::Machine machine =
-          train::check_start(train::Plan(line->options), {}, gpus_for(line->options));
-      const std::string choices = train::choices_text(line->options, train::chosen(line->options, machine));
-      if (!choices.empty())
-        core::print_result(fmt::format("On {} the run has {}\n",
-                                       machine.device.is_cuda() ? "a GPU" : "this machine's CPU", choices));
-      return core::kExitDone;
-    }
-    if (const std::optional<int> code = start_own_ranks(line->ranks, arguments)) return *code;
-    const dist::World world = dist::this_world(dist::Purpose::kTraining);
-    if (world.rank == 0) warn();
-    return train::run_training(line->options, world);
-  };
+  return [line, arguments] { return start_training(*line, arguments); };
 }
 
 }  // namespace snake_ddp::app

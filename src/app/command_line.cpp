@@ -154,6 +154,63 @@ const char* word_for(const io::Field& field) {
   return field.name.ends_with("_dir") || field.name.ends_with("_path") ? "PATH" : "TEXT";
 }
 
+struct Command {
+  CLI::App* app;
+  Action action;
+};
+
+// The arguments with the command that they mean; empty for the help of a program that somebody starts in a terminal.
+std::vector<std::string> full_line(const std::vector<std::string>& arguments,
+                                   const std::vector<Command>& commands) {
+  std::vector<std::string> line = with_empty_values(arguments);
+  if (line.empty() && ::isatty(STDOUT_FILENO) == 1 && dist::this_world().alone() && dist::this_rank().empty())
+    return {};
+  if (!line.empty() && line[0] == "help") {
+    line.erase(line.begin());
+    line.insert(line.begin() + (line.empty() ? 0 : 1), "--help");
+  }
+  // Training is the default: flags without a command are its flags.
+  constexpr std::array kOwnFlags = {"--help", "-h", "--version", "-V"};
+  const bool own_flag =
+      !line.empty() && std::find(kOwnFlags.begin(), kOwnFlags.end(), line[0]) != kOwnFlags.end();
+  if (line.empty() || (line[0].rfind('-', 0) == 0 && !own_flag)) line.insert(line.begin(), "train");
+  if (!own_flag && line[0].rfind('-', 0) != 0) {
+    std::vector<std::string> names;
+    for (const Command& c : commands) names.push_back(c.app->get_name());
+    if (std::find(names.begin(), names.end(), line[0]) == names.end()) {
+      const std::string near =
+          line[0].ends_with(".json") ? "train --config " + line[0] : io::nearest_name(line[0], names);
+      throw core::UsageError(fmt::format("unknown command \"{}\"{} The commands are {}", line[0],
+                                         near.empty() ? "." : fmt::format("; did you mean {}?", near),
+                                         fmt::join(names, ", ")));
+    }
+  }
+  if (line[0] == "train") take_path_of_load_model(line);
+  return line;
+}
+
+// Returns the exit code of --help and --version.
+std::optional<int> parsed(CLI::App& program, std::vector<std::string> line) {
+  std::reverse(line.begin(), line.end());  // CLI11 expects the last one first
+  try {
+    program.parse(line);
+  } catch (const CLI::Success& e) {
+    std::ostringstream text, none;
+    const int code = program.exit(e, text, none);
+    core::print_result(text.str());
+    return code;
+  } catch (const CLI::ArgumentMismatch& e) {
+    const std::string text = e.what();  // "--gamma: 1 required  missing"
+    const std::size_t at = text.find(": 1 required");
+    throw core::UsageError(at == text.npos ? text : text.substr(0, at) + " needs a value; see --help");
+  } catch (const CLI::RequiresError& e) {  // "--speed requires --watch"
+    throw core::UsageError(fmt::format("{}: alone it has no effect", e.what()));
+  } catch (const CLI::ParseError& e) {
+    throw core::UsageError(e.what());
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string both_spellings(const std::string& name) {
@@ -198,10 +255,6 @@ int run_command_line(const std::vector<std::string>& arguments) {
   program.require_subcommand(0, 1);
   program.fallthrough(false);
 
-  struct Command {
-    CLI::App* app;
-    Action action;
-  };
   std::vector<Command> commands;
   const auto add = [&](const char* name, const char* help, const auto& make, const char* example) {
     CLI::App* app = program.add_subcommand(name, help);
@@ -250,50 +303,12 @@ int run_command_line(const std::vector<std::string>& arguments) {
 
   program.footer(kFirstSteps);  // last: commands would inherit it
 
-  std::vector<std::string> line = with_empty_values(arguments);
-  if (line.empty() && ::isatty(STDOUT_FILENO) == 1 && dist::this_world().alone() &&
-      dist::this_rank().empty()) {
+  const std::vector<std::string> line = full_line(arguments, commands);
+  if (line.empty()) {
     core::print_result(program.help());
     return core::kExitDone;
   }
-  if (!line.empty() && line[0] == "help") {
-    line.erase(line.begin());
-    line.insert(line.begin() + (line.empty() ? 0 : 1), "--help");
-  }
-  // Training is the default: flags without a command are its flags.
-  constexpr std::array kOwnFlags = {"--help", "-h", "--version", "-V"};
-  const bool own_flag =
-      !line.empty() && std::find(kOwnFlags.begin(), kOwnFlags.end(), line[0]) != kOwnFlags.end();
-  if (line.empty() || (line[0].rfind('-', 0) == 0 && !own_flag)) line.insert(line.begin(), "train");
-  if (!own_flag && line[0].rfind('-', 0) != 0) {
-    std::vector<std::string> names;
-    for (const Command& c : commands) names.push_back(c.app->get_name());
-    if (std::find(names.begin(), names.end(), line[0]) == names.end()) {
-      const std::string near =
-          line[0].ends_with(".json") ? "train --config " + line[0] : io::nearest_name(line[0], names);
-      throw core::UsageError(fmt::format("unknown command \"{}\"{} The commands are {}", line[0],
-                                         near.empty() ? "." : fmt::format("; did you mean {}?", near),
-                                         fmt::join(names, ", ")));
-    }
-  }
-  if (line[0] == "train") take_path_of_load_model(line);
-  std::reverse(line.begin(), line.end());  // CLI11 expects the last one first
-  try {
-    program.parse(line);
-  } catch (const CLI::Success& e) {  // --help and --version
-    std::ostringstream text, none;
-    const int code = program.exit(e, text, none);
-    core::print_result(text.str());
-    return code;
-  } catch (const CLI::ArgumentMismatch& e) {
-    const std::string text = e.what();  // "--gamma: 1 required  missing"
-    const std::size_t at = text.find(": 1 required");
-    throw core::UsageError(at == text.npos ? text : text.substr(0, at) + " needs a value; see --help");
-  } catch (const CLI::RequiresError& e) {  // "--speed requires --watch"
-    throw core::UsageError(fmt::format("{}: alone it has no effect", e.what()));
-  } catch (const CLI::ParseError& e) {
-    throw core::UsageError(e.what());
-  }
+  if (const std::optional<int> code = parsed(program, line)) return *code;
   for (const Command& c : commands) {
     if (!c.app->parsed()) continue;
     const std::vector<std::string> rest = c.app->remaining();

@@ -30,4 +30,11 @@ void play_ladder(const LadderOptions& options);
 /// {"games", "wins", "draws", "losses", "win_rate", "win_rate_ci95": [low, high], "score_a", "score_b"}, for team a.
 nlohmann::ordered_json result_json(const play::MatchResult& result);
 
+/// The last weights of a run's folder against each scripted team and `champion`, an actor's file or empty: played, or taken
+/// from the folder's ladder.json if that is of the same weights, games and champion. While the run is still training nothing is
+/// played: only a stored ladder is shown, whatever weights it is of.
+/// Returns  an object with `rows`, or with `why` there are none.
+nlohmann::ordered_json run_ladder(const std::string& folder, const std::string& champion, std::int64_t games,
+                                  bool is_running);
+
 }  // namespace snake_ddp::app

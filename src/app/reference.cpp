@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "app/command_line.hpp"
@@ -13,9 +15,11 @@
 #include "io/fields.hpp"
 #include "io/folders.hpp"
 #include "io/run_folder.hpp"
+#include "learners/learner.hpp"
 #include "learners/registry.hpp"
 #include "pretrain/options.hpp"
 #include "snake_ddp/core/error.hpp"
+#include "snake_ddp/game/observation.hpp"
 #include "snake_ddp/game/opponents.hpp"
 #include "snake_ddp/play/deaths.hpp"
 #include "train/options.hpp"
@@ -136,6 +140,76 @@ std::string flag_table(const CLI::App& command, const Settings& settings, const 
   return table;
 }
 
+// The tensors of a file, layers and norms by the names of their weight and bias. Sizes are in features D and hidden units H.
+Names tensors_of(const nets::NamedTensors& file, std::int64_t features, std::int64_t hidden) {
+  const std::pair<std::int64_t, const char*> known[] = {
+      {features, "D"},    {features + 4, "D + 4"}, {3 * (features + 1), "3 (D + 1)"},
+      {hidden, "H"},      {2 * hidden, "2 H"},     {3 * hidden, "3 H"},
+      {4 * hidden, "4 H"}};
+  const auto text = [&](std::int64_t size) {
+    for (const auto& [number, name] : known)
+      if (size == number) return std::string(name);
+    return std::to_string(size);
+  };
+  constexpr std::string_view kWeight = ".weight", kBias = ".bias";
+  std::map<std::string, std::int64_t> biases;  // sizes by layer
+  for (const auto& [name, tensor] : file)
+    if (name.ends_with(kBias)) biases[name.substr(0, name.size() - kBias.size())] = tensor.size(0);
+  Names out;
+  for (const auto& [name, tensor] : file) {
+    const std::string layer = name.substr(0, name.rfind('.'));
+    const auto bias = biases.find(layer);
+    const bool is_whole =
+        bias != biases.end() && bias->second == nets::find(file, layer + ".weight")->size(0);
+    if (is_whole && name.ends_with(kBias)) continue;
+    Names sizes;
+    for (const std::int64_t n : tensor.sizes()) sizes.push_back(text(n));
+    out.push_back(fmt::format("{} [{}]", code(is_whole && name.ends_with(kWeight) ? layer : name),
+                              fmt::join(sizes, ", ")));
+  }
+  return out;
+}
+
+// What a learner saves in one of its files; what only `with_norm` has is named after the rest.
+std::string tensor_text(const learners::LearnerOptions& options, const nets::NamedTensors& file,
+                        const nets::NamedTensors& with_norm) {
+  const Names always = tensors_of(file, options.features, options.hidden_size);
+  Names norms = tensors_of(with_norm, options.features, options.hidden_size);
+  std::erase_if(norms, [&](const std::string& tensor) {
+    return std::find(always.begin(), always.end(), tensor) != always.end();
+  });
+  std::string text = fmt::format("{}", fmt::join(always, ", "));
+  if (!norms.empty()) text += fmt::format("; with `--layer_norm` {}", fmt::join(norms, ", "));
+  return text;
+}
+
+// What each learner saves. Learners with equal files share a row.
+std::string weight_table() {
+  std::map<std::pair<std::string, std::string>, Names> learners_by_file;
+  std::vector<std::pair<std::string, std::string>> files;  // in the learners' order
+  for (const learners::LearnerEntry& entry : learners::registry()) {
+    learners::LearnerOptions options;
+    static_cast<learners::LearnerFlags&>(options) = train::usual_options(entry.name);
+    options.algo = entry.name;
+    options.features = game::kMaxObsSize;
+    options.mirror_symmetric = options.layer_norm = false;
+    const std::unique_ptr<learners::Learner> plain = learners::make_learner(options);
+    options.layer_norm = true;
+    const std::unique_ptr<learners::Learner> normed = learners::make_learner(options);
+    const std::string actor = tensor_text(options, plain->exported_actor(), normed->exported_actor()),
+                      critic = tensor_text(options, plain->exported_critic(), normed->exported_critic());
+    std::vector<std::pair<std::string, std::string>> own = {{"actor", actor}, {"critic", critic}};
+    if (actor == critic) own = {{"actor, critic", actor}};
+    for (const auto& file : own) {
+      if (!learners_by_file.contains(file)) files.push_back(file);
+      learners_by_file[file].push_back(entry.name);
+    }
+  }
+  std::string table = heading({"learner", "file", "tensors"});
+  for (const auto& file : files) table += row({code_list(learners_by_file[file]), file.first, file.second});
+  return table;
+}
+
 std::map<std::string, std::string> all_tables(const CLI::App& program) {
   std::map<std::string, std::string> tables;
   train::TrainOptions options;
@@ -172,6 +246,7 @@ std::map<std::string, std::string> all_tables(const CLI::App& program) {
   list("deaths", {"cause", "group", "what"}, play::kDeaths, [](const play::DeathEntry& death) {
     return Names{code(death.name), code(death.group), std::string(death.text)};
   });
+  tables["weights"] = weight_table();
   return tables;
 }
 

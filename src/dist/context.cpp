@@ -36,9 +36,7 @@ std::string describe(const Hello& member) {
   return fmt::format("{}, which {}", member.describe(), process_state(member.pid));
 }
 
-std::string describe(const at::Tensor& t) {
-  return core::counted(t.numel(), fmt::format("{} value", c10::toString(t.scalar_type())));
-}
+std::string describe(const at::Tensor& t) { return core::counted(t.numel(), "value"); }
 
 #ifdef SD_HAVE_CUDA
 const char* nccl_failure(c10d::ErrorType error) {
@@ -102,14 +100,6 @@ c10d::AllreduceOptions all_reduce_options(milliseconds limit) {
 }
 
 }  // namespace
-
-std::string brief(const std::exception& error) {
-  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
-  std::string text = of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  constexpr std::size_t kEnough = 300;
-  return text.size() > kEnough ? text.substr(0, kEnough) + " ..." : text;
-}
 
 struct StopWatch::State {
   std::function<bool()> stopping;

@@ -217,4 +217,12 @@ void DistContext::Group::leave() noexcept {
   }
 }
 
+std::string brief(const std::exception& error) {
+  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+  std::string text = of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  constexpr std::size_t kEnough = 300;
+  return text.size() > kEnough ? text.substr(0, kEnough) + " ..." : text;
+}
+
 }  // namespace snake_ddp::dist

@@ -34,22 +34,6 @@ PerSnake six(const json& object, const char* name, int low, int high, const File
   return result;
 }
 
-// A number as Python has it: with as few digits as tell it from others. The library has some floats with more. An integer
-// beyond 64 bits is a float here.
-std::string number_text(const json& number) {
-  if (!number.is_number_float()) return number.dump();
-  const std::string text = fmt::format("{}", number.get<double>());
-  return text.find_first_of(".e") == text.npos ? text + ".0" : text;
-}
-
-std::string text_of(const json& object, const char* name, const FilePosition& position) {
-  const auto at = object.find(name);
-  if (at == object.end() || at->is_null()) return {};
-  if (at->is_number()) return number_text(*at);
-  if (!at->is_string()) position.fail(fmt::format("field \"{}\": {} is not a string", name, shown(*at)));
-  return at->get<std::string>();
-}
-
 // The checks that both formats share for a game's start.
 void check_start(const RecordedBoard& board, const FilePosition& position) {
   if (board.beans.size() != game::kBeans)
@@ -104,33 +88,6 @@ RecordedStep trace_step(const json& line, const FilePosition& position) {
 }
 
 // ---- The platform's logs: one object a game, cells as [row, column].
-
-// Old logs and databases have lists and objects as texts that hold JSON.
-void unwrap_members(json& object, const FilePosition& position) {
-  if (!object.is_object()) return;
-  for (const auto& [name, value] : object.items()) {
-    const auto* const text = value.get_ptr<const std::string*>();
-    if (text == nullptr || !(text->starts_with('[') || text->starts_with('{'))) continue;
-    try {
-      value = parse_json(*text);
-    } catch (const core::FileError&) {
-      position.fail(fmt::format("field \"{}\": {} is neither a list nor an object", name, shown(value)));
-    }
-  }
-}
-
-// Databases store numbers as texts, too.
-int number(const json& object, const char* name, int only, const FilePosition& position) {
-  const json& value = field(object, name, position);
-  if (value == std::to_string(only)) return only;
-  return integer(value, only, only, name, position);
-}
-
-// The member, if it is there and not null.
-const json* given(const json& object, const char* name) {
-  const auto at = object.find(name);
-  return at == object.end() || at->is_null() ? nullptr : &*at;
-}
 
 std::vector<int> cells(const json& value, std::size_t most, const char* name, const FilePosition& position) {
   std::vector<int> result;

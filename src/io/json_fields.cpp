@@ -64,4 +64,43 @@ std::vector<int> integers(const json& value, std::size_t most, int low, int high
   return result;
 }
 
+const json* given(const json& object, const char* name) {
+  const auto at = object.find(name);
+  return at == object.end() || at->is_null() ? nullptr : &*at;
+}
+
+// With as few digits as tell it from others; the library has some floats with more. An integer beyond 64 bits is a float here.
+std::string number_text(const json& number) {
+  if (!number.is_number_float()) return number.dump();
+  const std::string text = fmt::format("{}", number.get<double>());
+  return text.find_first_of(".e") == text.npos ? text + ".0" : text;
+}
+
+std::string text_of(const json& object, const char* name, const FilePosition& position) {
+  const auto at = object.find(name);
+  if (at == object.end() || at->is_null()) return {};
+  if (at->is_number()) return number_text(*at);
+  if (!at->is_string()) position.fail(fmt::format("field \"{}\": {} is not a string", name, shown(*at)));
+  return at->get<std::string>();
+}
+
+int number(const json& object, const char* name, int only, const FilePosition& position) {
+  const json& value = field(object, name, position);
+  if (value == std::to_string(only)) return only;
+  return integer(value, only, only, name, position);
+}
+
+void unwrap_members(json& object, const FilePosition& position) {
+  if (!object.is_object()) return;
+  for (const auto& [name, value] : object.items()) {
+    const auto* const text = value.get_ptr<const std::string*>();
+    if (text == nullptr || !(text->starts_with('[') || text->starts_with('{'))) continue;
+    try {
+      value = parse_json(*text);
+    } catch (const core::FileError&) {
+      position.fail(fmt::format("field \"{}\": {} is neither a list nor an object", name, shown(value)));
+    }
+  }
+}
+
 }  // namespace snake_ddp::io

@@ -34,4 +34,15 @@ const nlohmann::json& list(const nlohmann::json& value, std::size_t least, std::
 std::vector<int> integers(const nlohmann::json& value, std::size_t most, int low, int high, const char* name,
                           const FilePosition& position);
 
+/// The member of `object`, null if it is not there or null.
+const nlohmann::json* given(const nlohmann::json& object, const char* name);
+/// As Python writes it.
+std::string number_text(const nlohmann::json& number);
+/// A text, or a number as text; empty if it is not given.
+std::string text_of(const nlohmann::json& object, const char* name, const FilePosition& position);
+/// `only`, which may be a text: databases store numbers so.
+int number(const nlohmann::json& object, const char* name, int only, const FilePosition& position);
+/// Parses members that are texts of lists and objects: old logs and databases have them so.
+void unwrap_members(nlohmann::json& object, const FilePosition& position);
+
 }  // namespace snake_ddp::io

@@ -14,13 +14,11 @@
 #include <optional>
 #include <set>
 
-#include "byte_reader.hpp"
 #include "io/atomic_file.hpp"
-#include "pickle.hpp"
 #include "snake_ddp/core/check.hpp"
 #include "snake_ddp/core/error.hpp"
 #include "snake_ddp/core/text.hpp"
-#include "zip_directory.hpp"
+#include "torch_file.hpp"
 
 namespace snake_ddp::io {
 namespace {
@@ -45,99 +43,6 @@ constexpr std::array<std::string_view, 13> kWrappers{"state_dict",
 constexpr std::array<std::string_view, 9> kFirstParts{
     "prev_dense", "post_dense", "post_norm", "comm_net", "q_net", "norm_0", "norm_1", "gru", "mixer"};
 constexpr std::uint64_t kValueBytes = 256;  // roughly the memory of one value besides its numbers
-
-using StorageBytes = std::map<std::string_view, std::string_view>;  // key to content
-
-// The root value of a file and where its storages' bytes are.
-struct TorchFile {
-  Pickles pickles;
-  PickleValue root;
-  StorageBytes storages;
-  std::string record;
-};
-
-std::uint64_t bytes_of(const StorageRef& storage) {
-  return static_cast<std::uint64_t>(storage.numel) * c10::elementSize(storage.type);
-}
-
-// ---- the two containers
-// ------------------------------------------------------------------------------------------
-
-void read_zip_file(std::string_view bytes, TorchFile& file) {
-  constexpr std::string_view kPickleName = "/data.pkl";
-  const ZipDirectory entries = read_zip_directory(bytes);
-  const auto pickle = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) {
-    const std::string_view name = entry.first;
-    return name.size() > kPickleName.size() && name.find('/') == name.size() - kPickleName.size() &&
-           name.substr(name.find('/')) == kPickleName;
-  });
-  if (pickle == entries.end())
-    throw core::FileError("it is a zip archive, but torch.save did not write it (no data.pkl)");
-  const std::string root(pickle->first.substr(0, pickle->first.find('/') + 1));
-  if (entries.contains(root + "constants.pkl")) {
-    throw core::FileError(
-        "it is a TorchScript archive: save only the weights, torch.save(model.state_dict(), path)");
-  }
-  if (const auto order = entries.find(root + "byteorder");
-      order != entries.end() && checked_bytes(*order) != "little") {
-    throw core::FileError("it was written on a big-endian machine: load it in Python and save it again");
-  }
-  if (const auto record = entries.find(root + kRecordName); record != entries.end())
-    file.record = checked_bytes(*record);
-  ByteReader in(checked_bytes(*pickle));
-  file.root = file.pickles.read(in);
-  for (const StorageRef& storage : file.pickles.storages()) {
-    if (file.storages.contains(storage.key)) continue;
-    const auto entry = entries.find(root + "data/" + std::string(storage.key));
-    if (entry == entries.end()) throw damaged("storage '" + printable(storage.key) + "' is missing");
-    file.storages.emplace(storage.key, checked_bytes(*entry));
-  }
-}
-
-// Before PyTorch 1.6: pickles of a magic number, the format's version, machine information, the value and
-// the storages' keys, then for each key a count and the bytes.
-bool is_legacy_magic(const PickleValue& value) {
-  constexpr std::string_view kMagic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
-  const auto* integer = std::get_if<WideInteger>(&value);
-  return integer != nullptr && integer->bytes == kMagic;
-}
-
-void expect_little_endian(const PickleValue& facts) {
-  for (const auto& [key, value] : expect_type<Mapping*>(facts, "machine information")->items) {
-    const auto* name = std::get_if<std::string_view>(&key);
-    if (name != nullptr && *name == "little_endian" && !expect_type<bool>(value, "a truth value")) {
-      throw core::FileError("it was written on a big-endian machine: load it in Python and save it again");
-    }
-  }
-}
-
-void read_legacy_file(std::string_view bytes, TorchFile& file) {
-  ByteReader in(bytes);
-  if (!is_legacy_magic(file.pickles.read(in)))
-    throw core::FileError("it is a pickle, but torch.save did not write it");
-  if (expect_type<std::int64_t>(file.pickles.read(in), "the format's version") != 1001) {
-    throw damaged("unknown version of the format before PyTorch 1.6");
-  }
-  expect_little_endian(file.pickles.read(in));
-  file.root = file.pickles.read(in);
-
-  std::map<std::string_view, const StorageRef*> known;
-  for (const StorageRef& storage : file.pickles.storages()) known.emplace(storage.key, &storage);
-  const PickleValue keys = file.pickles.read(in);
-  for (const PickleValue& item : expect_type<Sequence*>(keys, "the storages' keys")->items) {
-    const auto storage = known.find(expect_type<std::string_view>(item, "a storage's key"));
-    if (storage == known.end()) throw damaged("unused storage bytes");
-    if (in.number<std::int64_t>() != storage->second->numel) throw damaged("a storage of another size");
-    file.storages.emplace(storage->first, in.take(bytes_of(*storage->second)));
-  }
-}
-
-void read_torch_file(std::string_view bytes, TorchFile& file) {
-  if (bytes.empty()) throw core::FileError("it is empty");
-  if (bytes.substr(0, 2) == "PK") return read_zip_file(bytes, file);
-  if (bytes[0] == '\x80') return read_legacy_file(bytes, file);
-  throw core::FileError("it is not a file that torch.save wrote");
-}
 
 // ---- from plans to tensors
 // ---------------------------------------------------------------------------------------

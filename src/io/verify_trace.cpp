@@ -228,6 +228,47 @@ bool close(double expected, double got) {
   return std::abs(expected - got) <= 1e-5 * std::max(1.0, std::abs(expected));
 }
 
+// What a line of encodings says of the board at `at` and the program does not, the first of all; empty if they agree.
+std::string difference_of(const json& line, const TracedGame& at, bool is_start,
+                          const FilePosition& position) {
+  std::string difference;
+  const auto compare = [&difference](const std::string& what, double expected, double got) {
+    if (difference.empty() && !close(expected, got))
+      difference = fmt::format("{}: expected {}, got {}", what, expected, got);
+  };
+  for (const auto& [name, kind] :
+       {std::pair{"obs26", game::ObsKind::k26}, std::pair{"obs30", game::ObsKind::k30}}) {
+    const auto size = static_cast<std::size_t>(game::obs_size(kind));
+    const std::vector<double> expected =
+        numbers(field(line, name, position), kTeamSize, size, name, position);
+    std::vector<float> got(kTeamSize * size);
+    game::observe(kind, at.state, 0, got.data());
+    for (std::size_t k = 0; k < got.size(); ++k)
+      compare(fmt::format("{}, snake {}, feature {}", name, k / size, k % size), expected[k], got[k]);
+  }
+  for (const char* name : {"level1", "level2", "level3", "level4", "evasion"}) {
+    const std::vector<int> expected = integers(field(line, name, position), kTeamSize, 0, 3, name, position);
+    if (expected.size() != kTeamSize)
+      position.fail(fmt::format("field \"{}\" is not a list of 3 actions", name));
+    game::Actions got{};
+    game::act(*game::try_opponent(name), at.state, 1, got, 0, 0);
+    for (std::size_t i = 0; i < kTeamSize; ++i)
+      compare(fmt::format("{}, snake {}", name, kTeamSize + i), expected[i], got.of[kTeamSize + i]);
+  }
+  if (is_start) return difference;  // no step leads there
+  for (const auto& [name, rule] : {std::pair{"shaped_2021", game::RewardRule::k2021},
+                                   std::pair{"shaped_v1_1", game::RewardRule::kV11}}) {
+    const std::vector<double> expected = numbers(field(line, name, position), 5, kTeamSize, name, position);
+    for (int k = 0; k < 5 * kTeamSize; ++k) {
+      const int code = k / kTeamSize, snake = k % kTeamSize;
+      compare(fmt::format("{}, score code {}, snake {}", name, code, snake),
+              expected[static_cast<std::size_t>(k)],
+              game::shaped_reward(rule, at.state, snake, at.reward[static_cast<std::size_t>(snake)], code));
+    }
+  }
+  return difference;
+}
+
 }  // namespace
 
 TraceReport verify_traces(const std::vector<std::string>& files) {
@@ -267,48 +308,8 @@ EncodingReport verify_encodings(const std::string& encodings, const std::string&
     const auto at = states.find(key);
     if (at == states.end())
       position.fail(fmt::format("{} has no game {}, step {}", traces, key.first, key.second));
-    const game::State& state = at->second.state;
     ++report.states;
-    std::string difference;  // of this state, the first
-    const auto compare = [&difference](const std::string& what, double expected, double got) {
-      if (difference.empty() && !close(expected, got))
-        difference = fmt::format("{}: expected {}, got {}", what, expected, got);
-    };
-
-    for (const auto& [name, kind] :
-         {std::pair{"obs26", game::ObsKind::k26}, std::pair{"obs30", game::ObsKind::k30}}) {
-      const auto size = static_cast<std::size_t>(game::obs_size(kind));
-      const std::vector<double> expected =
-          numbers(field(line, name, position), kTeamSize, size, name, position);
-      std::vector<float> got(kTeamSize * size);
-      game::observe(kind, state, 0, got.data());
-      for (std::size_t k = 0; k < got.size(); ++k)
-        compare(fmt::format("{}, snake {}, feature {}", name, k / size, k % size), expected[k], got[k]);
-    }
-    for (const char* name : {"level1", "level2", "level3", "level4", "evasion"}) {
-      const std::vector<int> expected =
-          integers(field(line, name, position), kTeamSize, 0, 3, name, position);
-      if (expected.size() != kTeamSize)
-        position.fail(fmt::format("field \"{}\" is not a list of 3 actions", name));
-      game::Actions got{};
-      game::act(*game::try_opponent(name), state, 1, got, 0, 0);
-      for (std::size_t i = 0; i < kTeamSize; ++i)
-        compare(fmt::format("{}, snake {}", name, kTeamSize + i), expected[i], got.of[kTeamSize + i]);
-    }
-    if (key.second > 0) {  // no step leads to a start
-      for (const auto& [name, rule] : {std::pair{"shaped_2021", game::RewardRule::k2021},
-                                       std::pair{"shaped_v1_1", game::RewardRule::kV11}}) {
-        const std::vector<double> expected =
-            numbers(field(line, name, position), 5, kTeamSize, name, position);
-        for (int k = 0; k < 5 * kTeamSize; ++k) {
-          const int code = k / kTeamSize, snake = k % kTeamSize;
-          compare(fmt::format("{}, score code {}, snake {}", name, code, snake),
-                  expected[static_cast<std::size_t>(k)],
-                  game::shaped_reward(rule, state, snake, at->second.reward[static_cast<std::size_t>(snake)],
-                                      code));
-        }
-      }
-    }
+    const std::string difference = difference_of(line, at->second, key.second == 0, position);
     if (difference.empty()) continue;
     if (++report.mismatches == 1)
       report.first_mismatch = fmt::format("{}:{}: game {}, step {}, {}", encodings, reader.line_number(),

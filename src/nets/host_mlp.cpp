@@ -40,6 +40,53 @@ void weight_gradient_bf16(const Mlp& net, std::int64_t in, std::int64_t width, s
   kernels::multiply_bf16(in, {from, 1, from_row}, scratch, gradient, width, /*add=*/true);
 }
 
+// The second layer's backward pass for rows from row `at` on: adds to its weights' gradient, and writes that of its inputs.
+// Shapes  upper, lower [rows, width]: gradients of what the layer gives and gets.
+void second_layer_back(const Mlp& net, std::int64_t rows, std::int64_t at, MlpPass& pass, float* gradient,
+                       const float* upper, float* lower) {
+  const std::int64_t width = net.shape().hidden, half = width / 2;
+  if (net.halves() == nullptr) {
+    const float* from = floats(pass.layer[0].hidden) + at * width;
+    if (net.in_bf16()) {
+      weight_gradient_bf16(net, width, width, rows, from, width, upper, width, pass.d_rounded, gradient);
+      pass.transposed_rounded.multiply(rows, upper, lower);
+    } else {
+      kernels::multiply_sparse_transposed(width, width, rows, from, width, upper, gradient, /*add=*/true);
+      kernels::multiply(rows, width, width, {upper, width, 1}, {floats(pass.transposed), width, 1}, lower,
+                        width);
+    }
+    return;
+  }
+  for (std::int64_t part = 0; part < 2; ++part) {
+    const float *from = floats(pass.sums) + at * width + part * half, *d = upper + part * half;
+    float* folded = floats(pass.d_folded) + part * half * half;
+    if (net.in_bf16()) {
+      weight_gradient_bf16(net, half, half, rows, from, width, d, width, pass.d_rounded, folded);
+    } else {
+      kernels::multiply(half, half, rows, {from, 1, width}, {d, width, 1}, folded, half, /*add=*/true);
+    }
+  }
+  if (net.in_bf16()) {
+    pass.transposed_rounded.multiply(rows, upper, lower);
+  } else {
+    kernels::multiply_units(rows, upper, floats(pass.transposed), half, lower);
+  }
+}
+
+// Adds to the gradient of the first layer's weights.
+// Shapes  from [rows, features], `row` apart; d [rows, width].
+void first_layer_back(const Mlp& net, std::int64_t rows, const float* from, std::int64_t row, MlpPass& pass,
+                      const float* d, float* gradient) {
+  const std::int64_t in = net.shape().in, width = net.shape().hidden;
+  if (!net.in_bf16()) {
+    kernels::multiply_sparse_transposed(in, width, rows, from, row, d, gradient, /*add=*/true);
+  } else if (net.skips_zeros() && kernels::has_many_zeros(rows, in, from, row)) {
+    kernels::multiply_sparse_transposed_bf16(in, width, rows, from, row, d, gradient, /*add=*/true);
+  } else {
+    weight_gradient_bf16(net, in, width, rows, from, row, d, width, pass.d_rounded, gradient);
+  }
+}
+
 }  // namespace
 
 void forward_by_chunks(const Mlp& net, const at::Tensor& input, MlpPass& pass, bool keep) {
@@ -123,46 +170,9 @@ void backward_by_chunks(const Mlp& net, const at::Tensor& input, const at::Tenso
                                   floats(last.weight), floats(d_output) + at * shape.out, upper,
                                   floats(d_last.weight), floats(d_last.bias));
     activation_back(second, count, at, top, d_second, upper, {.after = halved});
-    if (halved) {
-      for (std::int64_t part = 0; part < 2; ++part) {
-        const float *from = floats(pass.sums) + at * width + part * half, *d = upper + part * half;
-        float* gradient = floats(pass.d_folded) + part * half * half;
-        if (net.in_bf16()) {
-          weight_gradient_bf16(net, half, half, count, from, width, d, width, pass.d_rounded, gradient);
-        } else {
-          kernels::multiply(half, half, count, {from, 1, width}, {d, width, 1}, gradient, half, /*add=*/true);
-        }
-      }
-      if (net.in_bf16()) {
-        pass.transposed_rounded.multiply(count, upper, lower);
-      } else {
-        kernels::multiply_units(count, upper, floats(pass.transposed), half, lower);
-      }
-    } else {
-      const float* from = floats(low.hidden) + at * width;
-      if (net.in_bf16()) {
-        weight_gradient_bf16(net, width, width, count, from, width, upper, width, pass.d_rounded,
-                             floats(d_second.weight));
-        pass.transposed_rounded.multiply(count, upper, lower);
-      } else {
-        kernels::multiply_sparse_transposed(width, width, count, from, width, upper, floats(d_second.weight),
-                                            /*add=*/true);
-        kernels::multiply(count, width, width, {upper, width, 1}, {floats(pass.transposed), width, 1}, lower,
-                          width);
-      }
-    }
+    second_layer_back(net, count, at, pass, floats(d_second.weight), upper, lower);
     activation_back(first, count, at, low, d_first, lower, {.before = halved});
-    const float* from = floats(input) + at * row;
-    if (!net.in_bf16()) {
-      kernels::multiply_sparse_transposed(shape.in, width, count, from, row, lower, floats(d_first.weight),
-                                          /*add=*/true);
-    } else if (net.skips_zeros() && kernels::has_many_zeros(count, shape.in, from, row)) {
-      kernels::multiply_sparse_transposed_bf16(shape.in, width, count, from, row, lower,
-                                               floats(d_first.weight), /*add=*/true);
-    } else {
-      weight_gradient_bf16(net, shape.in, width, count, from, row, lower, width, pass.d_rounded,
-                           floats(d_first.weight));
-    }
+    first_layer_back(net, count, floats(input) + at * row, row, pass, lower, floats(d_first.weight));
   }
   if (halved) kernels::unfold_gradient(half, floats(pass.d_folded), floats(d_second.weight));
 }

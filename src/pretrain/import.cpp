@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <filesystem>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "pretrain/board_set.hpp"
 #include "snake_ddp/core/error.hpp"
 #include "snake_ddp/core/hash.hpp"
+#include "snake_ddp/core/host.hpp"
 #include "snake_ddp/core/text.hpp"
 #include "snake_ddp/game/position.hpp"
 
@@ -151,6 +153,52 @@ void import_records(const std::vector<std::string>& files, std::int64_t interval
     progress(begin + count);
   }
   writer.finish();
+}
+
+std::string shared_set(const PretrainOptions& o, dist::DistContext& context, dist::Watchdog& watchdog,
+                       const std::function<void(const std::string&)>& tell) {
+  std::string path;
+  if (context.is_main()) {
+    std::error_code error;  // of a folder that does not exist; record_files reports it
+    if (fs::equivalent(o.cache_dir, o.data_path, error)) {
+      throw core::UsageError(fmt::format(
+          "--cache_dir {} is the folder of --data_path: the cache would be read as more games; name another",
+          o.cache_dir));
+    }
+    const std::vector<std::string> files = record_files(o.data_path);
+    const auto go_on = [&] {
+      watchdog.tick("reading records");
+      context.broadcast_text("", context.deadline());
+    };
+    path = cache_path(o.cache_dir, files, o.board_interval, go_on);
+    std::optional<std::string> damage;
+    if (io::is_there(path)) {
+      try {
+        const BoardSet there(path);
+      } catch (const core::FileError& e) {
+        damage = e.what();
+      }
+    }
+    if (damage) tell("Rebuilt the cache: " + *damage);
+    if (damage || !io::is_there(path)) {
+      const auto begin = std::chrono::steady_clock::now();
+      const int threads = std::max<int>(1, static_cast<int>(o.num_workers));
+      import_records(files, o.board_interval, threads, path, [&](std::size_t) { go_on(); });
+      tell(fmt::format("Cached {} as {} in {:.1f} s",
+                       core::counted(static_cast<std::int64_t>(files.size()), "file"), path,
+                       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()));
+    }
+    return context.broadcast_text(io::absolute_path(path), context.deadline());
+  }
+  while (path.empty()) {
+    path = context.broadcast_text("", context.deadline());
+    watchdog.tick("waiting for records");
+  }
+  if (!io::is_there(path))
+    throw core::FileError(
+        fmt::format("{} does not exist on {}: put --cache_dir on storage that all machines share", path,
+                    core::host_name()));
+  return path;
 }
 
 }  // namespace snake_ddp::pretrain

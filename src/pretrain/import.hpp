@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "dist/context.hpp"
+#include "dist/watchdog.hpp"
 #include "io/game_log.hpp"
+#include "pretrain/options.hpp"
 #include "snake_ddp/game/state.hpp"
 
 namespace snake_ddp::pretrain {
@@ -37,5 +40,13 @@ std::string cache_path(const std::string& cache_dir, const std::vector<std::stri
 /// Throws  FileError: the first file in order that cannot be read, or sets whose intervals differ.
 void import_records(const std::vector<std::string>& files, std::int64_t interval, int threads,
                     const std::string& set, const std::function<void(std::size_t files_done)>& progress);
+
+/// The set of the games of --data_path. Rank 0 makes it if it does not exist yet, and broadcasts after each piece, so that no
+/// rank waits long. `tell` takes lines for the log.
+/// Collective.
+/// Returns  its path, on all ranks.
+/// Throws   UsageError if the cache is among the games; FileError; DistError.
+std::string shared_set(const PretrainOptions& options, dist::DistContext& context, dist::Watchdog& watchdog,
+                       const std::function<void(const std::string&)>& tell);
 
 }  // namespace snake_ddp::pretrain

@@ -128,6 +128,13 @@ Batch Loader::next() {
   return batch;
 }
 
+Batch on_device(Batch batch, at::Device device) {
+  if (device.is_cpu()) return batch;
+  for (at::Tensor* t : {&batch.seen, &batch.whole, &batch.masked, &batch.hidden, &batch.weight})
+    if (t->defined()) *t = t->to(device, true);
+  return batch;
+}
+
 std::vector<std::int64_t> epoch_order(std::int64_t n, std::uint64_t seed, std::int64_t epoch) {
   SD_CHECK(n <= std::int64_t{UINT32_MAX},
            fmt::format("too many samples to shuffle: {}, at most 2^32 - 1", n));

@@ -57,6 +57,9 @@ struct Batch {
   at::Tensor weight;  // [B] float32: 1, or 0 for a position without a sample, whose other values are zeros
 };
 
+/// Queued there.
+Batch on_device(Batch batch, at::Device device);
+
 /// Builds one batch.
 /// Shapes  rows [B]: board numbers or kNoSample.
 Batch make_batch(const BoardSet& set, const std::vector<std::int64_t>& rows, const SampleOptions& options,

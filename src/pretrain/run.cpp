@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -36,7 +35,6 @@
 #include "snake_ddp/core/console.hpp"
 #include "snake_ddp/core/error.hpp"
 #include "snake_ddp/core/hash.hpp"
-#include "snake_ddp/core/host.hpp"
 #include "snake_ddp/core/text.hpp"
 
 namespace snake_ddp::pretrain {
@@ -47,12 +45,6 @@ using nlohmann::ordered_json;
 
 constexpr std::int64_t kUpdatesAVote = 10;
 constexpr std::int64_t kValidationDraws = -1;  // in place of the epoch: the same masks in each validation
-
-// The settings that must be the same on all ranks.
-ordered_json settings_of(const PretrainOptions& o) {
-  PretrainOptions shared = o;
-  return io::to_json(fields(shared));
-}
 
 constexpr const char* kCountsName = "place.counts";
 constexpr std::int64_t kCounts = 7;
@@ -86,7 +78,6 @@ class Run {
   core::ExitCode learn();
 
  private:
-  std::string import_set();
   void resume();
   using Rows = std::function<std::vector<std::int64_t>(std::int64_t)>;
   [[nodiscard]] Loader load(std::int64_t batches, std::int64_t epoch, const Rows& rows) const;
@@ -100,7 +91,6 @@ class Run {
   void check_weights();
   [[nodiscard]] nets::NamedTensors file(const at::Tensor& shape, bool whole, const at::Tensor& counts,
                                         const at::Tensor& losses);
-  [[nodiscard]] Batch on_device(Batch batch) const;
   [[nodiscard]] std::string path_of(const std::string& which) const {
     return fmt::format("{}/{}_{}.pth", o_.save_dir, o_.stage, which);
   }
@@ -127,19 +117,17 @@ class Run {
   bool diverged_ = false, stopped_ = false;
 };
 
-std::unique_ptr<Stage> make_stage(const PretrainOptions& o, at::Device device) {
-  return o.stage == "tokenizer" ? make_tokenizer_stage(o, device) : make_mask_stage(o, device);
-}
-
 Run::Run(const PretrainOptions& options, const dist::World& world)
     : o_(options),
       world_(world),
       ranks_(world, {o_.dist_backend, o_.device, o_.join_timeout, o_.dist_timeout, dist::build_text()}),
-      stage_((at::set_num_threads(dist::threads(o_.threads, context_)), make_stage(o_, context_.device()))),
+      stage_((at::set_num_threads(dist::threads(o_.threads, context_)),
+              (o_.stage == "tokenizer" ? make_tokenizer_stage : make_mask_stage)(o_, context_.device()))),
       gradients_(stage_->parameters().like()),
       leaves_(nets::leaves_over(stage_->parameters(), gradients_)),
       adam_(stage_->parameters(), o_.learning_rate) {
-  dist::check_settings(settings_of(o_), context_);
+  PretrainOptions shared = o_;
+  dist::check_settings(io::to_json(fields(shared)), context_);
   if (context_.is_main()) {
     for (const std::string& folder : {o_.save_dir, o_.cache_dir}) io::make_folders(folder);
     claim_.emplace(o_.save_dir, "pretrain.log", "give this one another --save_dir");
@@ -148,7 +136,7 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
   }
   tell(fmt::format("{}: pretraining {}, {}", dist::version_text(), o_.stage, dist::ranks_text(context_)));
   if (context_.shares_gpus()) tell(dist::kSharedGpus);
-  set_.emplace(import_set());
+  set_.emplace(shared_set(o_, context_, watchdog_, [this](const std::string& line) { tell(line); }));
   context_.check_same("the data set", fmt::format("{:08x}", set_->checksum()), context_.deadline());
   split_ = split_by_games(*set_, o_.validation_share);
   const auto samples = static_cast<std::int64_t>(split_.training.size());
@@ -170,52 +158,6 @@ void Run::tell(const std::string& line) {
   if (!context_.is_main()) return;
   console_.line(line);
   log_->line(line);
-}
-
-// Rank 0 makes the set if it does not exist yet. It broadcasts after each piece, so that no rank waits long.
-std::string Run::import_set() {
-  std::string path;
-  if (context_.is_main()) {
-    std::error_code error;  // of a folder that does not exist; record_files reports it
-    if (std::filesystem::equivalent(o_.cache_dir, o_.data_path, error)) {
-      throw core::UsageError(fmt::format(
-          "--cache_dir {} is the folder of --data_path: the cache would be read as more games; name another",
-          o_.cache_dir));
-    }
-    const std::vector<std::string> files = record_files(o_.data_path);
-    const auto go_on = [&] {
-      watchdog_.tick("reading records");
-      context_.broadcast_text("", context_.deadline());
-    };
-    path = cache_path(o_.cache_dir, files, o_.board_interval, go_on);
-    std::optional<std::string> damage;
-    if (io::is_there(path)) {
-      try {
-        const BoardSet there(path);
-      } catch (const core::FileError& e) {
-        damage = e.what();
-      }
-    }
-    if (damage) tell("Rebuilt the cache: " + *damage);
-    if (damage || !io::is_there(path)) {
-      const auto begin = Clock::now();
-      const int threads = std::max<int>(1, static_cast<int>(o_.num_workers));
-      import_records(files, o_.board_interval, threads, path, [&](std::size_t) { go_on(); });
-      tell(fmt::format("Cached {} as {} in {:.1f} s",
-                       core::counted(static_cast<std::int64_t>(files.size()), "file"), path,
-                       std::chrono::duration<double>(Clock::now() - begin).count()));
-    }
-    return context_.broadcast_text(io::absolute_path(path), context_.deadline());
-  }
-  while (path.empty()) {
-    path = context_.broadcast_text("", context_.deadline());
-    watchdog_.tick("waiting for records");
-  }
-  if (!io::is_there(path))
-    throw core::FileError(
-        fmt::format("{} does not exist on {}: put --cache_dir on storage that all machines share", path,
-                    core::host_name()));
-  return path;
 }
 
 // The contents of files: weights, and, except for the best ones, all that a continuation needs.
@@ -332,17 +274,10 @@ void Run::check_weights() {
   }
 }
 
-Batch Run::on_device(Batch batch) const {
-  if (context_.device().is_cpu()) return batch;
-  for (at::Tensor* t : {&batch.seen, &batch.whole, &batch.masked, &batch.hidden, &batch.weight})
-    if (t->defined()) *t = t->to(context_.device(), true);
-  return batch;
-}
-
 // `samples`: of all ranks' batches. Each rank divides its sum by samples / ranks, so the mean over ranks is the mean
 // over all samples.
 void Run::update(Batch batch, std::int64_t samples) {
-  batch = on_device(std::move(batch));
+  batch = on_device(std::move(batch), context_.device());
   gradients_.flat().zero_();
   const double divisor = static_cast<double>(samples) / context_.size();
   const at::Tensor loss = stage_->loss(batch, leaves_, divisor);
@@ -426,7 +361,7 @@ std::optional<ordered_json> Run::validate() {
   {
     const dist::StopWatch stop = context_.watch_for_stop(dist::stop_requested);
     for (std::int64_t k = 0; k < mine && !stop.stops(); ++k) {
-      stage_->tally(on_device(loader.next()), sums);
+      stage_->tally(on_device(loader.next(), context_.device()), sums);
       watchdog_.tick("validating");
     }
   }

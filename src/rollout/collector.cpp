@@ -90,16 +90,7 @@ Collector::Collector(CollectorOptions options, learners::Buffer& replay, Rollout
   SD_CHECK(rollout_ != nullptr || replay_.capacity() >= seats * options_.n_step,
            fmt::format("replay needs room for one step of all seats: {}, its capacity is {}",
                        seats * options_.n_step, replay_.capacity()));
-  std::fill(std::begin(sources_), std::end(sources_), -1);
-  const std::vector<learners::Column>& columns = replay_.columns();
-  for (std::size_t c = 0; c < columns.size(); ++c) {
-    const auto found =
-        std::find(std::begin(learners::kColumnNames), std::end(learners::kColumnNames), columns[c].name);
-    SD_CHECK(found != std::end(learners::kColumnNames),
-             "replay has a column \"" + columns[c].name + "\" that is never filled");
-    sources_[found - std::begin(learners::kColumnNames)] = static_cast<std::int64_t>(c);
-    if (is_observation(columns[c].name)) stores_boards_ = columns[c].packing.unpack != nullptr;
-  }
+  find_columns();
 
   const auto here = at::TensorOptions().device(device_);
   const auto whole = here.dtype(at::kLong), real = here.dtype(at::kDouble), single = here.dtype(at::kFloat),
@@ -139,6 +130,19 @@ Collector::Collector(CollectorOptions options, learners::Buffer& replay, Rollout
   place_ = at::tensor(factor, at::kDouble).to(device_);
   if (!options_.rivals.empty()) running_.select(1, play::kOpponent).copy_(codes_of(options_.rivals));
   start_new_games({0, 0, options_.epsilon});
+}
+
+void Collector::find_columns() {
+  std::fill(std::begin(sources_), std::end(sources_), -1);
+  const std::vector<learners::Column>& columns = replay_.columns();
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    const auto found =
+        std::find(std::begin(learners::kColumnNames), std::end(learners::kColumnNames), columns[c].name);
+    SD_CHECK(found != std::end(learners::kColumnNames),
+             "replay has a column \"" + columns[c].name + "\" that is never filled");
+    sources_[found - std::begin(learners::kColumnNames)] = static_cast<std::int64_t>(c);
+    if (is_observation(columns[c].name)) stores_boards_ = columns[c].packing.unpack != nullptr;
+  }
 }
 
 BoardArrays Collector::arrays() const {

@@ -136,6 +136,7 @@ class Collector {
   [[nodiscard]] const at::Tensor& observations() const { return observations_; }
 
  private:
+  void find_columns();
   [[nodiscard]] BoardArrays arrays() const;
   template <class Work>
   void run(std::int64_t count) const;

@@ -10,6 +10,29 @@
 #include "snake_ddp/game/position.hpp"
 
 namespace snake_ddp::rollout {
+namespace {
+
+// The boards of transitions that wait for their n-th reward become observations when it is there.
+void check_windows(std::int64_t n, const at::Tensor& sizes, const at::Tensor& next, const at::Tensor& window,
+                   const nets::StateReader& there) {
+  const auto check_between = [&](const at::Tensor& values, std::int64_t low, std::int64_t high,
+                                 const char* name) {
+    there.refuse((values < low).logical_or(values > high).any().item<bool>(), name);
+  };
+  check_between(sizes, 0, n, "window_size");
+  check_between(next, 0, n - 1, "window_next");
+  for (std::int64_t w = 0; w < sizes.size(0); ++w) {
+    const std::int64_t size = sizes.const_data_ptr<std::int64_t>()[w];
+    const float* rows = window.const_data_ptr<float>() + w * n * play::kWindowWidth;
+    for (std::int64_t k = 1; k <= size; ++k)
+      there.refuse(
+          !is_board(rows + (next.const_data_ptr<std::int64_t>()[w] - k + n) % n * play::kWindowWidth),
+          "window");
+  }
+}
+
+}  // namespace
+
 at::Tensor codes_of(const std::vector<game::Rival>& rivals) {
   std::vector<std::int64_t> codes;
   for (const game::Rival& rival : rivals) codes.push_back(game::code_of(rival));
@@ -72,10 +95,6 @@ bool Collector::restore(const nets::NamedTensors& state, const std::string& what
   const auto of = [&](const std::string& name) { return there.like(*nets::find(own, name), name); };
   if (!at::equal(of("layout"), *nets::find(own, "layout"))) return false;
   for (const auto& [name, tensor] : own) of(name);
-  const auto check_between = [&](const at::Tensor& values, std::int64_t low, std::int64_t high,
-                                 const char* name) {
-    there.refuse((values < low).logical_or(values > high).any().item<bool>(), name);
-  };
   const at::Tensor images = of("boards"), running = of("running").clone(), window = of("window"),
                    sizes = of("window_size"), next = of("window_next");
   for (std::int64_t b = 0; b < seats_.boards; ++b) {
@@ -98,17 +117,7 @@ bool Collector::restore(const nets::NamedTensors& state, const std::string& what
     opponent = own_opponent;
     there.refuse(field[play::kSteps] < 0 || field[play::kSteps] > game::kMaxSteps, "running");
   }
-  check_between(sizes, 0, options_.n_step, "window_size");
-  check_between(next, 0, options_.n_step - 1, "window_next");
-  // Their boards become observations when the n-th reward is there.
-  for (std::int64_t w = 0; w < sizes.size(0); ++w) {
-    const std::int64_t n = options_.n_step, size = sizes.const_data_ptr<std::int64_t>()[w];
-    const float* rows = window.const_data_ptr<float>() + w * n * play::kWindowWidth;
-    for (std::int64_t k = 1; k <= size; ++k)
-      there.refuse(
-          !is_board(rows + (next.const_data_ptr<std::int64_t>()[w] - k + n) % n * play::kWindowWidth),
-          "window");
-  }
+  check_windows(options_.n_step, sizes, next, window, there);
   if (sources_[learners::kBack] >= 0) {
     const at::Tensor since = of("rows_since");
     there.refuse((since.masked_select(since != kNoRow) < 1).any().item<bool>(), "rows_since");

@@ -215,6 +215,21 @@ nets::NamedTensors League::state() const {
   return state;
 }
 
+std::vector<League::Met> League::results_of(const at::Tensor& met, const std::vector<LeagueMember>& members,
+                                            const nets::StateReader& there) {
+  const auto count = static_cast<std::int64_t>(members.size());
+  std::vector<Met> results;
+  for (std::int64_t k = 0; k < met.numel(); k += 5) {
+    const auto* m = met.data_ptr<std::int64_t>() + k;
+    there.refuse(m[0] < 0 || m[0] >= count || m[1] < 0 || m[1] >= count || m[2] < 0 || m[3] < 0 || m[4] < 0,
+                 "met");
+    if (m[0] == m[1]) continue;
+    results.push_back({name_of(members[static_cast<std::size_t>(m[0])]),
+                       name_of(members[static_cast<std::size_t>(m[1])]), m[2], m[3], m[4]});
+  }
+  return results;
+}
+
 void League::restore(const nets::NamedTensors& state, const std::string& what) {
   const nets::StateReader there(state, what);
   const at::Tensor places = there.of(at::kLong, "places"), episodes = there.of(at::kLong, "episodes"),
@@ -255,15 +270,7 @@ void League::restore(const nets::NamedTensors& state, const std::string& what) {
     then.push_back(member);
   }
   for (const Frozen& team : frozen) there.refuse(team.policy == nullptr, "places");
-  std::vector<Met> results;
-  for (std::int64_t k = 0; k < met.numel(); k += 5) {
-    const auto* m = met.data_ptr<std::int64_t>() + k;
-    there.refuse(m[0] < 0 || m[0] >= count || m[1] < 0 || m[1] >= count || m[2] < 0 || m[3] < 0 || m[4] < 0,
-                 "met");
-    if (m[0] == m[1]) continue;
-    results.push_back({name_of(then[static_cast<std::size_t>(m[0])]),
-                       name_of(then[static_cast<std::size_t>(m[1])]), m[2], m[3], m[4]});
-  }
+  std::vector<Met> results = results_of(met, then, there);
 
   members_ = first_members(options_);
   for (LeagueMember& member : members_) {

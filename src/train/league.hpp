@@ -89,6 +89,9 @@ class League {
     std::string a, b;
     std::int64_t wins, draws, losses;
   };
+  // From rows of two members, wins, draws and losses.
+  static std::vector<Met> results_of(const at::Tensor& met, const std::vector<LeagueMember>& members,
+                                     const nets::StateReader& there);
 
   [[nodiscard]] rollout::Player player(nets::Policy& policy, const nets::NamedTensors& weights) const;
   [[nodiscard]] rollout::Player player(const LeagueMember& member) const;

@@ -340,6 +340,47 @@ std::string why_over(const Counters& n, const ordered_json& now, const ordered_j
   return {};
 }
 
+// What the ranks have of a checkpoint, all together.
+struct Together {
+  std::int64_t least_rows, rows = 0, fresh = 0;  // the fewest of a rank, the sum; ranks with new games
+  bool same_rows = true, played = true;          // all rows are as they were; all ranks have played enough
+};
+
+Together together(std::int64_t own_rows, bool same_rows, bool same_boards, bool played,
+                  dist::DistContext& context) {
+  const ordered_json mine = {
+      {"rows", own_rows}, {"same_rows", same_rows}, {"same_boards", same_boards}, {"played", played}};
+  Together all{own_rows};
+  for (const std::string& text : context.gather(mine.dump(), context.deadline())) {
+    const ordered_json of_rank = ordered_json::parse(text);
+    all.least_rows = std::min(all.least_rows, of_rank.at("rows").get<std::int64_t>());
+    all.rows += of_rank.at("rows").get<std::int64_t>();
+    all.same_rows = all.same_rows && of_rank.at("same_rows").get<bool>();
+    all.fresh += of_rank.at("same_boards").get<bool>() ? 0 : 1;
+    all.played = all.played && of_rank.at("played").get<bool>();
+  }
+  return all;
+}
+
+// What the log says of it.
+void add_report(const Found& found, const RunState& state, const ordered_json& settings, std::int64_t rows,
+                std::int64_t fresh, int ranks, std::vector<std::string>& lines) {
+  const bool rollouts = state.rollout != nullptr;
+  lines.push_back(fmt::format("Resumed from checkpoint step {}: episode {}, {}, {} in {}",
+                              found.manifest.step, found.manifest.episode,
+                              core::counted(found.manifest.updates, "update"),
+                              core::counted(rows, "transition"), rollouts ? "a rollout" : "replay"));
+  if (found.manifest.world_size != ranks) {
+    lines.push_back(fmt::format("Changed: {} -> {}; {}", found.manifest.world_size,
+                                core::counted(ranks, "rank"), dealt_text(state.replay, rollouts, rows)));
+  }
+  if (fresh > 0)
+    lines.push_back("Changed: " + core::counted(fresh, "rank") +
+                    (fresh == 1 ? " starts new games" : " start new games"));
+  if (const std::string list = changes(found.manifest.settings, settings); !list.empty())
+    lines.push_back("Changed: " + list);
+}
+
 }  // namespace
 
 Resumed resume_from(const Origin& origin, const dist::Access& access, const RunState& state,
@@ -363,24 +404,14 @@ Resumed resume_from(const Origin& origin, const dist::Access& access, const RunS
 
   const std::int64_t episode = state.collector.episodes_ended();
   const auto total_steps = settings.at("total_steps").get<std::int64_t>();
-  const std::int64_t own_rows = state.rollout != nullptr ? state.rollout->stored() : found.taken.rows;
-  const ordered_json mine = {
-      {"rows", own_rows},
-      {"same_rows", state.rollout != nullptr ? same_rollout : found.taken.replay_as_it_was},
-      {"same_boards", same_boards},
-      {"played", total_steps > 0 ? state.counters.board_steps >= total_steps
-                                 : episode >= settings.at("max_episodes").get<std::int64_t>()}};
-  std::int64_t least = own_rows, rows = 0, fresh = 0;
-  bool same_rows = true, all_played = true;
-  for (const std::string& text : context.gather(mine.dump(), context.deadline())) {
-    const ordered_json of_rank = ordered_json::parse(text);
-    least = std::min(least, of_rank.at("rows").get<std::int64_t>());
-    rows += of_rank.at("rows").get<std::int64_t>();
-    same_rows = same_rows && of_rank.at("same_rows").get<bool>();
-    fresh += of_rank.at("same_boards").get<bool>() ? 0 : 1;
-    all_played = all_played && of_rank.at("played").get<bool>();
-  }
-  all_played = all_played && state.counters.steps % votes_every == 0;  // else it goes on to the next vote
+  const bool rollouts = state.rollout != nullptr;
+  Together all = together(rollouts ? state.rollout->stored() : found.taken.rows,
+                          rollouts ? same_rollout : found.taken.replay_as_it_was, same_boards,
+                          total_steps > 0 ? state.counters.board_steps >= total_steps
+                                          : episode >= settings.at("max_episodes").get<std::int64_t>(),
+                          context);
+  const bool all_played =
+      all.played && state.counters.steps % votes_every == 0;  // else it goes on to the next vote
   Resumed resumed;
   if (context.is_main() && is_saved(origin.place.run, settings, episode))
     resumed.over = why_over(state.counters, settings, found.manifest.settings, all_played ? episode : -1);
@@ -391,29 +422,16 @@ Resumed resume_from(const Origin& origin, const dist::Access& access, const RunS
   }
   // If rows are missing and a rank has no batch left, the wait for the first update starts again; the wait for a
   // rollout does so if any are missing.
-  const bool rollouts = state.rollout != nullptr;
-  const bool starved = !same_rows && (rollouts || least < settings.at("batch_size").get<std::int64_t>());
+  const bool starved =
+      !all.same_rows && (rollouts || all.least_rows < settings.at("batch_size").get<std::int64_t>());
   if (context.broadcast_text(starved ? "starved" : "", context.deadline()) == "starved") {
-    if (rollouts) state.rollout->restore({}, state.counters.updates), rows = 0;
+    if (rollouts) state.rollout->restore({}, state.counters.updates), all.rows = 0;
     state.counters.empty_at = state.counters.steps;
     state.counters.updates_due = 0;
   }
   if (!origin.place.checkpoint.empty()) take_up(origin.place, found.manifest.step, context, lines);
   if (!context.is_main()) return resumed;
-  lines.push_back(fmt::format("Resumed from checkpoint step {}: episode {}, {}, {} in {}",
-                              found.manifest.step, found.manifest.episode,
-                              core::counted(found.manifest.updates, "update"),
-                              core::counted(rows, "transition"), rollouts ? "a rollout" : "replay"));
-  if (found.manifest.world_size != context.size()) {
-    lines.push_back(fmt::format("Changed: {} -> {}; {}", found.manifest.world_size,
-                                core::counted(context.size(), "rank"),
-                                dealt_text(state.replay, rollouts, rows)));
-  }
-  if (fresh > 0)
-    lines.push_back("Changed: " + core::counted(fresh, "rank") +
-                    (fresh == 1 ? " starts new games" : " start new games"));
-  if (const std::string list = changes(found.manifest.settings, settings); !list.empty())
-    lines.push_back("Changed: " + list);
+  add_report(found, state, settings, all.rows, all.fresh, context.size(), lines);
   resumed.lines = std::move(lines);
   return resumed;
 }

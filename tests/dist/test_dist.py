@@ -176,7 +176,7 @@ def test_a_killed_rank_is_named_by_the_others(start, tmp_path):
     assert [r.wait() for r in ranks] == [3, 3, -signal.SIGKILL, 3]
     assert time.monotonic() - begun < 60, "noticed by the closed connection, not by the timeout of 300 s"
     for r in (0, 1, 3):
-        assert f"rank {r} on {socket.gethostname()}: all-reduce of 1000 Float values" in ranks[r].text()
+        assert f"rank {r} on {socket.gethostname()}: all-reduce of 1000 values" in ranks[r].text()
         assert f"no word from rank 2 on {socket.gethostname()} (pid {pids[2]}), which has ended" in ranks[r].text()
 
 
@@ -245,7 +245,7 @@ def test_ranks_in_different_calls_are_reported(start):
     ranks = start_ranks(start, 2, "other-call", "--victim", "1", timeout_ms=1500)
     assert [r.wait() for r in ranks] == [3, 3]
     assert "was in barrier 'of the victim' (call 1)" in ranks[0].text()
-    assert "was in all-reduce of 10 Float values (call 1)" in ranks[1].text()
+    assert "was in all-reduce of 10 values (call 1)" in ranks[1].text()
 
 
 # Joining

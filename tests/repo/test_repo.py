@@ -125,7 +125,7 @@ def test_files_are_opened_in_one_place():
 
 def test_links_are_followed_only_for_what_the_user_typed():
     assert {line.split(":")[0] for line in lines_with(r"io::(?:write|check)_output\(", SOURCES)} <= {
-        f"src/app/{name}.cpp" for name in ("cmd_eval", "cmd_report", "cmd_replay", "cmd_play", "cmd_export")}
+        f"src/app/{name}.cpp" for name in ("recording", "cmd_report", "cmd_replay", "cmd_play", "cmd_export")}
 
 
 def test_text_reaches_the_terminal_only_where_it_is_escaped():
@@ -134,8 +134,7 @@ def test_text_reaches_the_terminal_only_where_it_is_escaped():
     assert printing <= {
         "src/core/console.cpp",  # the place
         "src/app/board_text.cpp",  # pictures of boards; names by core::as_plain
-        "src/app/terminal.cpp",  # the screen of `play`
-        "src/app/progress.cpp",  # the descriptor of its console
+        "src/app/terminal.cpp",  # the screen of `play`, the descriptor of the bar's console
         "src/app/command_line.cpp", "src/app/help.cpp",  # whether it is a terminal, and how wide
         "src/dist/rendezvous.cpp",  # descriptors above the standard ones
         "src/app/starter/main.cpp"}  # its own path, before the program starts

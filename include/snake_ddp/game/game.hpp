@@ -121,6 +121,43 @@ SD_HD inline void reset(State& s, Chance& chance) {
   s.steps = 1;
 }
 
+namespace rules {
+
+/// The snakes whose heads are on any other segment, or on another head; bit i is snake i.
+SD_HD inline int collided(const State& s) {
+  int dead = 0;
+  for (int i = 0; i < kSnakes; ++i) {
+    dead |= static_cast<int>(s.cells[s.heads[i]] != 0) << i;
+    for (int j = 0; j < i; ++j) {
+      const int both = (1 << i) | (1 << j);
+      dead |= s.heads[i] == s.heads[j] ? both : 0;
+    }
+  }
+  return dead;
+}
+
+/// Takes the dead off the board and puts the others' heads on it; then the dead respawn, in index order.
+/// Returns whether each found room.
+SD_HD inline bool bury(State& s, int dead, StepResult& result) {
+  for (int i = 0; i < kSnakes; ++i) {
+    if (((dead >> i) & 1) == 0) continue;
+    result.hit[i] = 1;
+    result.reward[i] = static_cast<std::int16_t>(result.reward[i] + kStartLength - s.lengths[i]);
+    clear_body(s, i);
+  }
+  for (int i = 0; i < kSnakes; ++i)
+    if (((dead >> i) & 1) == 0) s.cells[s.heads[i]] = code_of(i);
+  // A dead snake has no length until it is back.
+  for (int i = 0; i < kSnakes; ++i)
+    if (((dead >> i) & 1) != 0) s.lengths[i] = 0;
+  bool room = true;
+  for (int i = 0; i < kSnakes; ++i)
+    if (((dead >> i) & 1) != 0) room = come_back(s, i) && room;
+  return room;
+}
+
+}  // namespace rules
+
 /// Plays one step. A finished board stays unchanged, with rewards 0.
 /// Throws  UsageError if an action is above 3 (host).
 template <class Chance>
@@ -158,34 +195,13 @@ SD_HD inline StepResult step(State& s, const Actions& actions, Chance& chance) {
     }
   }
 
-  // 2 Collide: a head on any other segment, or on another head.
-  int dead = 0;
-  for (int i = 0; i < kSnakes; ++i) {
-    dead |= static_cast<int>(s.cells[s.heads[i]] != 0) << i;
-    for (int j = 0; j < i; ++j) {
-      const int both = (1 << i) | (1 << j);
-      dead |= s.heads[i] == s.heads[j] ? both : 0;
-    }
-  }
-
-  bool no_room = false;
+  // 2 Collide; 3 die, all before any respawns; 4 respawn.
+  const int dead = rules::collided(s);
+  bool room = true;
   if (dead == 0) {
     for (int i = 0; i < kSnakes; ++i) s.cells[s.heads[i]] = rules::code_of(i);
   } else {
-    // 3 Die: all leave the board before any respawns.
-    for (int i = 0; i < kSnakes; ++i) {
-      if (((dead >> i) & 1) == 0) continue;
-      result.hit[i] = 1;
-      result.reward[i] = static_cast<std::int16_t>(result.reward[i] + kStartLength - s.lengths[i]);
-      rules::clear_body(s, i);
-    }
-    for (int i = 0; i < kSnakes; ++i)
-      if (((dead >> i) & 1) == 0) s.cells[s.heads[i]] = rules::code_of(i);
-    // 4 Respawn, in index order. A dead snake has no length until it is back.
-    for (int i = 0; i < kSnakes; ++i)
-      if (((dead >> i) & 1) != 0) s.lengths[i] = 0;
-    for (int i = 0; i < kSnakes; ++i)
-      if (((dead >> i) & 1) != 0) no_room = !rules::come_back(s, i) || no_room;
+    room = rules::bury(s, dead, result);
   }
 
   // 5 Beans.
@@ -194,7 +210,7 @@ SD_HD inline StepResult step(State& s, const Actions& actions, Chance& chance) {
   // 6 Count, and check whether the game is over.
   ++s.steps;
   for (int i = 0; i < kSnakes; ++i) s.returns[i / kTeamSize] += result.reward[i];
-  s.is_done = s.steps > kMaxSteps || kBeans + s.segments() > kCells || no_room;
+  s.is_done = s.steps > kMaxSteps || kBeans + s.segments() > kCells || !room;
   result.done = s.is_done;
   return result;
 }
