@@ -216,11 +216,17 @@ def ablation(line):
 def platform(line):
     with tempfile.TemporaryDirectory() as folder:
         ours(line, f"export --actor {EXPERT} --format submission --output {folder}/team")
-        words = f"--games {min(200, line.games)} --seed 1"
-        said = output_of([line.python, "dev/platform_games.py", "--platform", line.checkout, "--submission", f"{folder}/team", "--json", *words.split()])
-    result = json.loads(said.splitlines()[-1])
-    keep(line, "platform", "the submission against territory", f"dev/platform_games.py --platform CHECKOUT --submission team {words}",
-         match_row("expert as a submission", "territory", 1, result))
+        games, cores = min(200, line.games), sorted(os.sched_getaffinity(0))
+        command = [line.python, "dev/platform_games.py", "--platform", line.checkout, "--submission", f"{folder}/team", "--json"]
+        playing = [subprocess.Popen(["taskset", "-c", str(core), *command, "--games", str(games // len(cores)), "--seed", str(seed)],
+                                    cwd=ROOT, stdout=subprocess.PIPE, text=True) for seed, core in enumerate(cores, 1)]
+        results = [json.loads(one.communicate()[0].splitlines()[-1]) for one in playing]
+    total = {key: sum(one[key] for one in results) for key in ("games", "wins", "draws", "losses")}
+    total |= {key: statistics.mean(one[key] for one in results) for key in ("score_a", "score_b")}
+    total["win_rate_ci95"] = wilson(total["wins"] / total["games"], total["games"])
+    keep(line, "platform", "the submission against territory",
+         f"dev/platform_games.py --platform CHECKOUT --submission team --games {games // len(cores)} --seed SEED, one seed on each core",
+         match_row("expert as a submission", "territory", ", ".join(map(str, range(1, 1 + len(cores)))), total))
 
 
 def beat(line):

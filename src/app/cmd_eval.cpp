@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -242,7 +241,7 @@ void eval_two(const EvalArgs& line) {
   progress.reset();
   if (!played) throw core::Stopped("stopped by a signal before all games were played; there is no result");
   const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const std::vector<std::string> lost = recording.finish(context);
+  const std::vector<std::string> lost = recording.complete(context);
   // The other ranks need not wait for the reader of this.
   if (context.is_main()) print(line, *played, static_cast<double>(played->steps) / passed, lost);
 }

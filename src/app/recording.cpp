@@ -188,7 +188,7 @@ void Recording::record_boards(play::MatchOptions& match, int rank, int ranks) {
   };
 }
 
-std::vector<std::string> Recording::finish(dist::DistContext& context) {
+std::vector<std::string> Recording::complete(dist::DistContext& context) {
   if (boards_ && !context.is_main()) boards_->finish();
   std::vector<std::string> files;
   if (!options_.record.empty()) {

@@ -40,7 +40,7 @@ class Recording {
   /// Completes the files, and removes those of an earlier recording under other names.
   /// Collective.
   /// Returns the logs of all ranks' games that team a lost, in their order.
-  std::vector<std::string> finish(dist::DistContext& context);
+  std::vector<std::string> complete(dist::DistContext& context);
 
  private:
   struct Replaced {

@@ -136,7 +136,7 @@ def sources():
 def test_no_collective_is_called_by_some_ranks_only():
     code = sources()
     # Rank 0 broadcasts after each piece of its work until there is a path, and the others receive until they have it.
-    path, function = "src/pretrain/run.cpp", "import_set"
+    path, function = "src/pretrain/import.cpp", "shared_set"
     (begin, end), = ((begin, end) for name, _, begin, end in functions(code[path]) if name == function)
     assert misplaced({path: code[path][begin:end]}), "it has become like the others: take it from here"
     code[path] = code[path][:begin] + re.sub(r"[^\n]", " ", code[path][begin:end]) + code[path][end:]
