@@ -1,5 +1,8 @@
 #include "snake_ddp/core/bf16.hpp"
 
+#include <cstdlib>
+#include <string_view>
+
 #include "snake_ddp/core/error.hpp"
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -36,7 +39,9 @@ bool find_tiles() { return false; }
 }  // namespace
 
 bool has_bf16(Bf16By instructions) {
-  static const bool vectors = find_vectors(), tiles = find_tiles();
+  const char* const limit = std::getenv("ATEN_CPU_CAPABILITY");
+  const bool limited = limit != nullptr && !std::string_view(limit).starts_with("avx512");
+  static const bool vectors = !limited && find_vectors(), tiles = !limited && find_tiles();
   return instructions == Bf16By::kFloats || (instructions == Bf16By::kTiles ? tiles : vectors);
 }
 

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 import torch
 
-from processes import BINARY, SOURCE, call, fingerprint, flags, has_bf16, only_json, run_folder, starter, torchrun
+from processes import BINARY, SOURCE, call, fingerprint, flags, free_port, has_bf16, only_json, run_folder, starter, torchrun
 
 PRESET = SOURCE / "configs" / "dqn.json"
 SMALL = {"config": PRESET, "obs": "ahead", "hidden_size": 32, "num_envs": 8, "batch_size": 24, "buffer_size": 3000, "max_episodes": 8,
@@ -110,6 +110,18 @@ def test_training_in_bfloat16_needs_instructions_and_repeats_its_bits(tmp_path):
     weights = {products: [fingerprint(done.stdout + done.stderr)["line"].split(";")[0] for done in both] for products, both in trained.items()}
     assert all(first == second for first, second in weights.values())
     assert weights["bf16"][0] != weights["float32"][0]
+
+
+@pytest.mark.parametrize("limited", [(0, 1), (0,), (1,)])
+def test_ranks_that_differ_in_their_instructions_choose_what_all_have(limited, tmp_path):
+    line = flags({"config": SOURCE / "configs" / "champion.json", "hidden_size": 16, "num_envs": 4, "batch_size": 16, "max_episodes": 8, "episode_length": 60,
+                  "eval_interval": 0, "opponent_mix": "level2", "threads": 1, "runs_dir": tmp_path})
+    port = free_port()
+    with starter(tmp_path) as start:
+        ranks = [start([BINARY, "train", *line], RANK=rank, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+                       **({"ATEN_CPU_CAPABILITY": "avx2"} if rank in limited else {})) for rank in range(2)]
+        assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text() + ranks[1].text()
+        assert "--products float32" in ranks[0].text()
 
 
 def test_the_team_in_the_repository_is_the_strongest_here():

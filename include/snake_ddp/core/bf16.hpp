@@ -10,8 +10,9 @@ namespace snake_ddp::core {
 /// kTiles    AMX with bfloat16 (Intel from Sapphire Rapids on).
 enum class Bf16By { kFloats, kVectors, kTiles };
 
-/// Whether this processor has them with the AVX-512 instructions that prepare the factors, and the system lets this process use
-/// them; the first call requests AMX from it.
+/// Whether this processor has them with the AVX-512 instructions that prepare the factors, the system lets this process use
+/// them, and ATEN_CPU_CAPABILITY, which limits LibTorch's instructions (`avx2`), does not forbid them. The first call requests AMX
+/// from the system.
 bool has_bf16(Bf16By instructions);
 
 /// The fastest ones here.
