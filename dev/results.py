@@ -3,6 +3,7 @@
 
   dev/results.py play [--only WORD ...] [--minutes 20] [--games 200]   win rates; other programs on the machine do not change them
   dev/results.py ablation                                   parts of the champion's preset at equal steps; likewise
+  dev/results.py full --seeds 1                             its width, epochs and league at its full length: five long runs for each seed
   dev/results.py time speed --minutes 25 [--checkout PYTHON_TRAINER --python PYTHON]   with two cores, on an idle machine
   dev/results.py platform --checkout PLATFORM               the exported expert on the platform's own code
   dev/results.py beat --minutes 30                          trains opponents against the expert
@@ -55,6 +56,8 @@ BENCHES = {
 ON_GPU = {
     "game --device cuda --boards 65536": {"device_game_step_random_65536_boards": "steps of 65,536 boards on the GPU, random moves"},
     "update --device cuda --config configs/dqn.json": {"device_dqn_layer_norm_update_batch_384": "update on the GPU, `dqn.json`, batch 384"}}
+FULL = ["base", "hidden_128", "rollout_epochs_1", "hidden_128_epochs_1", "no_league"]
+FULL_SEARCHES = ("", "look1", "puct100")
 ABLATED = ["base", "again", "window", "no_symmetry", "hidden_128", "self_only", "no_mask", "td_lambda_0.9", "rollout_epochs_1", "pqn"]
 
 
@@ -213,6 +216,19 @@ def ablation(line):
             "steps": found[0]["steps"], "updates": found[0]["updates"]})
 
 
+def full(line):
+    out = ROOT / "build" / "full"
+    words = ["--config", "configs/champion.json", "--opponent", "territory", "--steps", "48000000", "--games", "3000", "--only", *FULL, "--seeds",
+             *map(str, line.seeds), "--networks", "build/full", "--against_base", *FULL_SEARCHES]
+    output_of([sys.executable, "dev/ablation.py", "--out", str(out), "--binary", str(line.program), *words])
+    found = json.loads(out.with_suffix(".json").read_text("utf-8"))
+    for run in found["runs"]:
+        matches = {match["search"]: [match[name] for name in ("wins", "draws", "losses", "verdict")] for match in found["matches"]
+                   if (match["variant"], match["seed"]) == (run["variant"], run["seed"])}
+        keep(line, "full", f"{run['variant']}, seed {run['seed']}", "dev/ablation.py --out build/full " + " ".join(word or '""' for word in words),
+             {"variant": run["variant"], "what": run["what"], "seed": run["seed"], "win_rate": run["win_rate"], "matches": matches})
+
+
 def platform(line):
     with tempfile.TemporaryDirectory() as folder:
         ours(line, f"export --actor {EXPERT} --format submission --output {folder}/team")
@@ -340,6 +356,23 @@ def ablations(rows):
                 "" if row["name"] == "base" else f"{100 * (statistics.mean(row['win_rates']) - base):+.1f}"]])]
 
 
+def full_length(rows):
+    def cells(variant):
+        own = [row for row in rows if row["variant"] == variant]
+        low, high = interval([row["win_rate"] for row in own], 3000)
+        all_cells = [variant, own[0]["what"], str(len(own)), f"{percent(statistics.mean(row['win_rate'] for row in own))[0]} %", "{} to {}".format(*percent(low, high))]
+        for search in FULL_SEARCHES:
+            played = [row["matches"][search] for row in own if search in row["matches"]]
+            points = [(won + drawn / 2) / (won + drawn + lost) for won, drawn, lost, _ in played]
+            said = [verdict for *_, verdict in played]
+            all_cells.append(f"{100 * statistics.mean(points):.1f} %, {said.count('above elo0')} stronger, {said.count('below elo1')} weaker" if played else "")
+        return all_cells
+    variants = dict.fromkeys(row["variant"] for row in sorted(rows, key=lambda row: FULL.index(row["variant"])))
+    made = dict.fromkeys(f"`{row['command']}`; {row['machine']}; commit {row['commit']}." for row in rows)
+    return [*grid(["variant", "what differs", ">seeds", ">against territory", "95 % interval", *(f"points against the preset{search and ', ' + search}"
+                                                                                                  for search in FULL_SEARCHES)], map(cells, variants)), "", *made]
+
+
 # heading: (table, what is said first, how it is written)
 PAGE = {
     "Without a search": ("strength", "Each snake makes its best move that is not certain death.", matches),
@@ -353,6 +386,9 @@ PAGE = {
                          "seeds. An evaluation is 1,000 games: 95 % are 93.5 to 96.2.", times),
     "What each part of the champion's preset is worth": (
         "ablation", "One rank, as many steps for each variant, then 3,000 games against territory without a search.", ablations),
+    "Width, epochs and league at full length": (
+        "full", "One rank, 48 million steps each; then 3,000 games against territory without a search, and matches with the preset's run of the same seed until a "
+        "sequential test of -10 against 10 Elo ends, at most 3,000 games.", full_length),
     "Speed and its bounds": ("speed", "Medians of three rounds. The bound is measured in the same process: for an update its matrix products alone, for a search its "
                              "evaluations, for boards the bytes moved, for a run its parts by themselves or the run of one rank.", speeds),
     "Beside the Python trainer": ("trainer", "The Python trainer's DDP variant with its own flags, one board and one update of batch 128 a step, on the same cores in "
@@ -388,11 +424,12 @@ def pages(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="+", choices=["play", "time", "speed", "ablation", "platform", "beat", "page"])
+    parser.add_argument("what", nargs="+", choices=["play", "time", "speed", "ablation", "full", "platform", "beat", "page"])
     parser.add_argument("--minutes", type=float, default=30, help="`play` starts no more games after them; `time`, `speed`, `beat`: as long as they take [30]")
     parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="`play`: matches with all these words in their names")
     parser.add_argument("--games", type=int, default=10**6, help="at most, of each match")
     parser.add_argument("--steps", type=int, default=1_000_000, help="of each run of the ablation [1,000,000]")
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="of `full`")
     parser.add_argument("--again", action="store_true", help="also what is there")
     parser.add_argument("--busy", action="store_true", help="measure times although other programs run; such rows are not on the page")
     parser.add_argument("--preset", help="in place of those that are trained, for a test")
@@ -408,7 +445,7 @@ def main():
     if "platform" in line.what and not line.checkout:
         parser.error("platform needs --checkout, a working copy of the platform's repository")
     for what in line.what:
-        {"play": play, "time": measure_time, "speed": measure_speed, "ablation": ablation, "platform": platform, "beat": beat,
+        {"play": play, "time": measure_time, "speed": measure_speed, "ablation": ablation, "full": full, "platform": platform, "beat": beat,
          "page": lambda line: [(ROOT / name).write_text(text, "utf-8") for name, text in pages(stored(line.store)).items()]}[what](line)
 
 

@@ -62,7 +62,8 @@ struct Turn {
 };
 
 Turn turn_of(const train::Plan& o) {
-  if (train::learns_from_rollouts(o)) return {o.rollout_steps, o.rollout_epochs * train::rollout_batches(o)};
+  if (train::learns_from_rollouts(o))
+    return {o.rollout_steps, o.rollout_epochs * train::batches_per_epoch(o)};
   constexpr std::int64_t kSteps = 64;
   const double updates = o.updates_per_step * static_cast<double>(o.num_envs * kSteps);
   return updates >= 1 ? Turn{kSteps, std::llround(updates)} : Turn{std::llround(kSteps / updates), 1};

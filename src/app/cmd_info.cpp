@@ -198,7 +198,6 @@ Action add_info(CLI::App& command) {
   struct Line {
     std::vector<std::string> paths;
     bool json = false;
-    std::string reference;
   };
   const auto line = std::make_shared<Line>();
   command
@@ -207,15 +206,7 @@ Action add_info(CLI::App& command) {
       ->option_text("PATH ...");
   command.add_flag("--json", line->json,
                    "one JSON object on stdout; with several paths, their list as \"paths\"");
-  command
-      .add_option("--reference", line->reference,
-                  "for developers: rewrite the tables in this folder's pages, docs/reference")
-      ->option_text("DIR");
-  return [line, &command]() -> int {
-    if (!line->reference.empty()) {
-      write_reference(*command.get_parent(), line->reference);
-      return core::kExitDone;
-    }
+  return [line]() -> int {
     const std::vector<ordered_json> all = about_each(line->paths);
     if (line->json) {
       core::print_result(

@@ -154,11 +154,6 @@ const char* word_for(const io::Field& field) {
   return field.name.ends_with("_dir") || field.name.ends_with("_path") ? "PATH" : "TEXT";
 }
 
-struct Command {
-  CLI::App* app;
-  Action action;
-};
-
 // The arguments with the command that they mean; empty for the help of a program that somebody starts in a terminal.
 std::vector<std::string> full_line(const std::vector<std::string>& arguments,
                                    const std::vector<Command>& commands) {
@@ -246,15 +241,7 @@ void apply_given(const io::Fields& fields, const Given& given) {
   }
 }
 
-int run_command_line(const std::vector<std::string>& arguments) {
-  check_text(arguments);
-  CLI::App program("distributed trainer for the game snakes 3v3", "snake_ddp");
-  program.formatter(std::make_shared<Help>());  // of all commands, too
-  program.set_help_flag("-h,--help", "print this help, then exit");
-  program.set_version_flag("-V,--version", dist::version_text(), "print the versions, then exit");
-  program.require_subcommand(0, 1);
-  program.fallthrough(false);
-
+std::vector<Command> add_commands(CLI::App& program, const std::vector<std::string>& arguments) {
   std::vector<Command> commands;
   const auto add = [&](const char* name, const char* help, const auto& make, const char* example) {
     CLI::App* app = program.add_subcommand(name, help);
@@ -262,18 +249,16 @@ int run_command_line(const std::vector<std::string>& arguments) {
     commands.push_back({app, make(*app)});
     const std::string more = app->get_footer();
     app->footer(fmt::format("{}{}Example:\n  {}\n", more, more.empty() ? "" : "\n", example));
-    return app;
   };
   const auto with_line = [&](Action (*make)(CLI::App&, const std::vector<std::string>&)) {
     return [&, make](CLI::App& app) { return make(app, arguments); };
   };
-  CLI::App* train = add("train", "train a team (the default command)", with_line(add_train),
-                        "snake_ddp train --config configs/champion.json --max_minutes 20");
-  CLI::App* eval = add("eval", "play games between teams and report who wins", add_eval,
-                       "snake_ddp eval --team_a models/champion.pth --team_b territory");
-  CLI::App* pretrain =
-      add("pretrain", "train the tokenizer and the mask predictor on recorded games", with_line(add_pretrain),
-          "snake_ddp pretrain --stage tokenizer --data_path boards");
+  add("train", "train a team (the default command)", with_line(add_train),
+      "snake_ddp train --config configs/champion.json --max_minutes 20");
+  add("eval", "play games between teams and report who wins", add_eval,
+      "snake_ddp eval --team_a models/champion.pth --team_b territory");
+  add("pretrain", "train the tokenizer and the mask predictor on recorded games", with_line(add_pretrain),
+      "snake_ddp pretrain --stage tokenizer --data_path boards");
   add("replay", "show a recorded game, in a web page or in the terminal", add_replay,
       "snake_ddp replay game_0.json --html game.html");
   add("play", "play against a team in the terminal", add_play, "snake_ddp play --team_b models/champion.pth");
@@ -285,22 +270,32 @@ int run_command_line(const std::vector<std::string>& arguments) {
       "snake_ddp export --actor models/champion.pth --format submission");
   add("info", "show versions and devices, or what a run or weights file contains", add_info,
       "snake_ddp info models/champion.pth");
-
-  std::string shell;
   add(
       "completion", "print a script that completes commands and flags",
       [&](CLI::App& app) {
-        app.add_option("SHELL", shell, "bash or zsh")
+        const auto shell = std::make_shared<std::string>();
+        app.add_option("SHELL", *shell, "bash or zsh")
             ->required()
             ->check(CLI::IsMember({"bash", "zsh"}))
             ->option_text("SHELL");
-        return Action([&program] {
+        return Action([&program, shell] {
           core::print_result(completion_text(program));
           return static_cast<int>(core::kExitDone);
         });
       },
       "eval \"$(snake_ddp completion bash)\"");
+  return commands;
+}
 
+int run_command_line(const std::vector<std::string>& arguments) {
+  check_text(arguments);
+  CLI::App program("distributed trainer for the game snakes 3v3", "snake_ddp");
+  program.formatter(std::make_shared<Help>());  // of all commands, too
+  program.set_help_flag("-h,--help", "print this help, then exit");
+  program.set_version_flag("-V,--version", dist::version_text(), "print the versions, then exit");
+  program.require_subcommand(0, 1);
+  program.fallthrough(false);
+  const std::vector<Command> commands = add_commands(program, arguments);
   program.footer(kFirstSteps);  // last: commands would inherit it
 
   const std::vector<std::string> line = full_line(arguments, commands);
@@ -313,9 +308,11 @@ int run_command_line(const std::vector<std::string>& arguments) {
     if (!c.app->parsed()) continue;
     const std::vector<std::string> rest = c.app->remaining();
     if (!rest.empty()) throw core::UsageError(unknown_arguments(*c.app, rest));
-    refuse_empty_values(*c.app, c.app == train || c.app == pretrain);
+    const std::string name = c.app->get_name();
+    const bool trains = name == "train" || name == "pretrain";
+    refuse_empty_values(*c.app, trains);
     // Other commands have nothing to save: a signal ends them.
-    if (c.app != train && c.app != pretrain && c.app != eval) core::release_run_signals();
+    if (!trains && name != "eval") core::release_run_signals();
     return c.action();
   }
   return core::kExitDone;

@@ -64,10 +64,12 @@ Action add_report(CLI::App& command);
 Action add_verify_trace(CLI::App& command);
 Action add_export(CLI::App& command);
 
-/// Rewrites the tables in a folder's pages, what is between `<!-- table NAME -->` and `<!-- end -->`, from the tables that the
-/// program itself uses.
-/// Throws  FileError for a name that it does not know, and for a table that no page has.
-void write_reference(const CLI::App& program, const std::string& folder);
+struct Command {
+  CLI::App* app;
+  Action action;
+};
+/// Adds all of them to `program`, which they need, as `arguments`, until they end.
+std::vector<Command> add_commands(CLI::App& program, const std::vector<std::string>& arguments);
 
 /// The text of --help. Arguments, then flags by group, each with its first spelling, what it takes
 /// (CLI::Option::option_text), what it does and its default; then the footer. Wrapped at the terminal's width, or at 80 columns.

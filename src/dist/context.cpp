@@ -375,12 +375,6 @@ void DistContext::all_reduce_sum(at::Tensor& tensor, Deadline deadline) {
                  });
 }
 
-void DistContext::post_mean(const at::Tensor& tensor) {
-  if (!group_->alone() && group_->lines.takes(tensor) && tensor.scalar_type() == at::kFloat) {
-    group_->lines.shared->post(tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel()));
-  }
-}
-
 void DistContext::all_reduce_mean(at::Tensor& tensor, Deadline deadline) {
   if (group_->alone()) return;
   SD_CHECK(tensor.is_floating_point(), "a mean needs floating-point numbers: " + describe(tensor));

@@ -102,10 +102,6 @@ class DistContext {
   /// The sum divided by the number of ranks. Otherwise like all_reduce_sum.
   void all_reduce_mean(at::Tensor& tensor, core::Deadline deadline);
 
-  /// Announces `tensor` to the other ranks before its all_reduce_mean, which must be the next collective: work
-  /// between the two overlaps with the wait for slower ranks. Has an effect only in shared memory.
-  void post_mean(const at::Tensor& tensor);
-
   /// Replaces `tensor` by rank `root`'s. Otherwise like all_reduce_sum.
   void broadcast(at::Tensor& tensor, int root, core::Deadline deadline);
 

@@ -193,13 +193,6 @@ void SharedSum::show(const Number* values, std::size_t piece, std::size_t left) 
   if (own.sleepers.load(std::memory_order_seq_cst) != 0) wake_all(own.bell);
 }
 
-template <class Number>
-void SharedSum::post(const Number* values, std::size_t count) {
-  if (count * sizeof(Number) > kSlotBytes) return;
-  show(values, count, count);
-  posted_ = true;
-}
-
 // Calls `combine(to, piece)` for each piece once all processes have shown theirs.
 template <class Number, class Combine>
 void SharedSum::in_pieces(Number* values, std::size_t count, const std::vector<Peer>& peers,
@@ -207,8 +200,7 @@ void SharedSum::in_pieces(Number* values, std::size_t count, const std::vector<P
   constexpr std::size_t kPiece = kSlotBytes / sizeof(Number);
   for (std::size_t first = 0; first < count; first += kPiece) {
     const std::size_t piece = std::min(kPiece, count - first);
-    if (!posted_) show(values + first, piece, count - first);
-    posted_ = false;
+    show(values + first, piece, count - first);
     for (int place = 0; place < size_; ++place) await(place, peers, deadline);
     for (int place = 0; place < size_; ++place) {
       const std::uint64_t left = layout_->counters()[place].left[round_ % 2].load(std::memory_order_relaxed);
@@ -249,7 +241,6 @@ void SharedSum::broadcast(Number* values, std::size_t count, const std::vector<P
             [&](Number* to, std::size_t piece) { std::memcpy(to, slot(0), piece * sizeof(Number)); });
 }
 
-template void SharedSum::post(const float*, std::size_t);
 template void SharedSum::sum(float*, std::size_t, float, const std::vector<Peer>&, core::Deadline);
 template void SharedSum::sum(std::int64_t*, std::size_t, std::int64_t, const std::vector<Peer>&,
                              core::Deadline);

@@ -43,11 +43,6 @@ class SharedSum {
   /// pid. Valid as long as this object lives.
   [[nodiscard]] const std::string& address() const { return address_; }
 
-  /// Shows this process's numbers to the others ahead of `sum`, which must follow with the same arguments before any other
-  /// call: the work between them does not wait. Does nothing with more numbers than fit at once.
-  template <class Number>
-  void post(const Number* values, std::size_t count);
-
   /// Replaces `values` by its sum over all places, added in their order and divided: the same bits on each.
   /// Collective  each process calls it as often, in the same order, with the same count.
   /// Waits       until `deadline`, or until one of `peers` has ended or given up.
@@ -79,7 +74,6 @@ class SharedSum {
   int place_, size_;
   core::Descriptor descriptor_{-1};
   std::uint64_t round_ = 0;
-  bool posted_ = false;
   std::chrono::nanoseconds patience_ =
       std::chrono::microseconds(100);  // how long the next wait spins before it sleeps
   Layout* layout_ = nullptr;

@@ -92,7 +92,6 @@ void Ddpg::update(const Batch& batch, const Average& average) {
   average(critic_.folded_gradient.flat);
   step(critic_);
   actor_gradient(all.observation);
-  average.post(actor_.folded_gradient.flat);
   critic_.refresh_target();
   average(actor_.folded_gradient.flat);
   step(actor_);

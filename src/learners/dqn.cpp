@@ -32,7 +32,8 @@ class Dqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
     nets::forward(q_.net, t.observation, pass_);
     const at::Tensor gradient = double_q_gradient(t, pass_.output, next_pass_.output, target_pass_.output);
     nets::backward(q_.net, t.observation, gradient, pass_, q_.gradient);
-    step(average);
+    norm_ = q_.step(average);
+    if (mixing_) mixing_->step(average);
   }
 
  private:

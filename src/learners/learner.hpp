@@ -4,9 +4,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <vector>
 
-#include "learners/average.hpp"
 #include "learners/buffer.hpp"
 #include "learners/update_stats.hpp"
 #include "nets/flat_parameters.hpp"
@@ -19,6 +19,9 @@ struct Trained {
   at::Tensor weights;
   std::vector<at::Tensor> slots;  // Adam's moments, and the target's weights where there is one
 };
+
+/// Replaces a flat gradient by its mean over all ranks; passed in by the training loop. With one rank it does nothing.
+using Average = std::function<void(at::Tensor& flat_gradient)>;
 
 class Learner {
  public:

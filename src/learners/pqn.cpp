@@ -32,7 +32,7 @@ class Pqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
     q_mean_ = pass_.output.mean();
     const at::Tensor d_chosen = of_snakes(error / static_cast<double>(error.size(0)));
     nets::backward(q_.net, t.observation, t.action * d_chosen, pass_, q_.gradient);
-    step(average);
+    norm_ = q_.step(average);
   }
 
  private:

@@ -124,12 +124,6 @@ class QLearnerWith : public QLearner {
   }
 
  protected:
-  void step(const Average& average) {
-    q_.step(average);
-    norm_ = q_.norm;
-    if (mixing_) mixing_->step(average);
-  }
-
   Trainee<Net> q_;
 
  private:

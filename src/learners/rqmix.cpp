@@ -73,7 +73,8 @@ class Rqmix final : public QLearnerWith<nets::GruNet, nets::GruPolicy> {
                           in_window.narrow(0, burn_in, learned).reshape({-1, 1}));
     nets::backward(q_.net, seen, valid, pass_, length - 1, gradient.view({learned, rows, kActions}),
                    q_.gradient);
-    step(average);
+    norm_ = q_.step(average);
+    if (mixing_) mixing_->step(average);
   }
 
  private:

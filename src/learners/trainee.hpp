@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "learners/adam.hpp"
-#include "learners/average.hpp"
 #include "learners/learner.hpp"
 #include "learners/registry.hpp"
 #include "nets/net_mirror.hpp"
@@ -63,9 +62,11 @@ class Trainee {
   }
 
   /// One step by the gradient's mean over all ranks.
-  void step(const Average& average) {
+  /// Returns `norm`.
+  at::Tensor step(const Average& average) {
     average(gradient.flat());
     descend();
+    return norm;
   }
 
   /// For weights that were read or averaged over ranks: gradients keep a symmetry, but do not make one, and means are symmetric up

@@ -46,7 +46,7 @@ class BicnetPolicy : public Policy {
  private:
   const BicnetNet* net_;
   const BicnetMaps* maps_;
-  BicnetPass pass_;
+  ActingPasses<BicnetPass> passes_;
   at::Tensor output_;
 };
 

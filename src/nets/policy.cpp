@@ -38,8 +38,9 @@ const at::Tensor& DensePolicy::action_values(const at::Tensor& observations) {
 const at::Tensor& BicnetPolicy::action_values(const at::Tensor& observations) {
   const c10::NoGradGuard no_grad;
   const at::Device device = net_->parameters().flat().device();
-  forward(*net_, *maps_, observations.to(device).transpose(0, 1).contiguous(), pass_);
-  return output_ = pass_.output.transpose(0, 1).to(observations.device()).contiguous();
+  BicnetPass& pass = passes_.of(observations);
+  forward(*net_, *maps_, observations.to(device).transpose(0, 1).contiguous(), pass);
+  return output_ = pass.output.transpose(0, 1).to(observations.device()).contiguous();
 }
 
 const at::Tensor& MlpPolicy::action_values(const at::Tensor& observations) {

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "learners/learner.hpp"
 #include "snake_ddp/core/error.hpp"
 #include "snake_ddp/core/text.hpp"
 
@@ -18,7 +17,7 @@ constexpr const char* kVelocity = "velocity";  // of the outer step, in a checkp
 
 class EveryUpdate final : public Averaging {
  public:
-  explicit EveryUpdate(const Means& means) : reduce_(means.post, means.now) {}
+  explicit EveryUpdate(learners::Average average) : reduce_(std::move(average)) {}
   [[nodiscard]] const learners::Average& reduce() const override { return reduce_; }
 
  private:
@@ -27,8 +26,8 @@ class EveryUpdate final : public Averaging {
 
 class Weights final : public Averaging {
  public:
-  Weights(learners::Learner& learner, std::int64_t interval, double momentum, Means means)
-      : learner_(learner), interval_(interval), momentum_(momentum), means_(std::move(means)) {}
+  Weights(learners::Learner& learner, std::int64_t interval, double momentum, learners::Average average)
+      : learner_(learner), interval_(interval), momentum_(momentum), average_(std::move(average)) {}
 
   [[nodiscard]] const learners::Average& reduce() const override { return reduce_; }
 
@@ -56,7 +55,7 @@ class Weights final : public Averaging {
     std::vector<at::Tensor> parts = weights(trained);
     for (const learners::Trained& t : trained) parts.insert(parts.end(), t.slots.begin(), t.slots.end());
     at::Tensor all = at::cat(parts);
-    means_.now(all);
+    average_(all);
     if (momentum_ != 0) take_outer_step(all.narrow(0, 0, start_.numel()));
     std::int64_t first = 0;
     for (at::Tensor& part : parts) {
@@ -94,21 +93,21 @@ class Weights final : public Averaging {
   learners::Learner& learner_;
   std::int64_t interval_;  // updates between two averages
   double momentum_;
-  Means means_;
-  learners::Average reduce_;     // leaves gradients as they are
-  at::Tensor start_, velocity_;  // [all networks' weights]
-  std::int64_t since_ = 0;       // updates
+  learners::Average average_;
+  learners::Average reduce_ = [](at::Tensor&) {};  // leaves gradients as they are
+  at::Tensor start_, velocity_;                    // [all networks' weights]
+  std::int64_t since_ = 0;                         // updates
 };
 
 }  // namespace
 
-std::unique_ptr<Averaging> average_every_update(const Means& means) {
-  return std::make_unique<EveryUpdate>(means);
+std::unique_ptr<Averaging> average_every_update(learners::Average average) {
+  return std::make_unique<EveryUpdate>(std::move(average));
 }
 
 std::unique_ptr<Averaging> average_weights(learners::Learner& learner, std::int64_t interval, double momentum,
-                                           const Means& means) {
-  return std::make_unique<Weights>(learner, interval, momentum, means);
+                                           learners::Average average) {
+  return std::make_unique<Weights>(learner, interval, momentum, std::move(average));
 }
 
 }  // namespace snake_ddp::train

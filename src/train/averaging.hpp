@@ -8,12 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "learners/average.hpp"
+#include "learners/learner.hpp"
 #include "nets/flat_parameters.hpp"
-
-namespace snake_ddp::learners {
-class Learner;
-}
 
 namespace snake_ddp::train {
 
@@ -40,14 +36,8 @@ class Averaging {
   virtual void restore(const nets::NamedTensors& /*state*/, const std::string& /*what*/) {}
 };
 
-/// Means over all ranks, as the group makes them.
-struct Means {
-  std::function<void(const at::Tensor&)> post;  // announces the tensor of the `now` that follows
-  std::function<void(at::Tensor&)> now;         // in place
-};
-
 /// Averages the learner's gradients at once.
-std::unique_ptr<Averaging> average_every_update(const Means& means);
+std::unique_ptr<Averaging> average_every_update(learners::Average average);
 
 /// Each rank steps by its own gradients. After `interval` updates, and at `synchronise`, weights, targets and Adam's moments become their
 /// means over all ranks; then the weights take the outer step with Nesterov's momentum from where they were at the last average:
@@ -57,6 +47,6 @@ std::unique_ptr<Averaging> average_every_update(const Means& means);
 ///          buffers of Wang et al., "SlowMo", arXiv:1910.06553, are: ranks then hold one state, which checkpoints and
 ///          comparisons need, and with which a run continues on another number of ranks.
 std::unique_ptr<Averaging> average_weights(learners::Learner& learner, std::int64_t interval, double momentum,
-                                           const Means& means);
+                                           learners::Average average);
 
 }  // namespace snake_ddp::train

@@ -24,9 +24,9 @@ class FileTeams {
   };
 
   FileTeams() = default;  // none
-  /// Reads the files that the mix names.
-  /// Throws  FileError for a file that cannot be used; UsageError for a network that would play otherwise here than in
-  ///         `eval`.
+  /// Reads the files that the mix names. `device`: that of the boards.
+  /// Throws  FileError for a file that cannot be used; UsageError, on every device, for tokens, another view than the run's, a
+  ///         network with memory, and a Q-network without --mask_fatal: they would play otherwise here than in `eval`.
   explicit FileTeams(const Plan& plan, at::Device device = at::kCPU);
 
   [[nodiscard]] const std::vector<Team>& teams() const { return teams_; }

@@ -21,7 +21,7 @@ double updates_of_step(const Plan& o, Counters& n) {
   if (learns_from_rollouts(o)) {
     if (n.steps - n.empty_at < o.rollout_steps) return 0;
     n.empty_at = n.steps;
-    return static_cast<double>(o.rollout_epochs * rollout_batches(o));
+    return static_cast<double>(o.rollout_epochs * batches_per_epoch(o));
   }
   const bool is_warm = (n.steps - n.empty_at - o.n_step + 1) * o.num_envs >= o.batch_size;
   return is_warm ? o.updates_per_step * static_cast<double>(o.num_envs) : 0.0;

@@ -12,8 +12,8 @@
 #include <ATen/cuda/CUDAEvent.h>
 #endif
 
-#include "learners/average.hpp"
 #include "learners/buffer.hpp"
+#include "learners/learner.hpp"
 #include "rollout/collector.hpp"
 #include "snake_ddp/game/mix.hpp"
 #include "train/graph_capture.hpp"

@@ -70,10 +70,10 @@ Plan::Plan(const TrainOptions& options)
       keeps_replay(checkpoint_replay == "on") {}
 
 std::int64_t vote_interval(const Plan& o) {
-  const double updates_a_step =
-      learns_from_rollouts(o)
-          ? static_cast<double>(o.rollout_epochs * rollout_batches(o)) / static_cast<double>(o.rollout_steps)
-          : o.updates_per_step * static_cast<double>(o.num_envs);
+  const double updates_a_step = learns_from_rollouts(o)
+                                    ? static_cast<double>(o.rollout_epochs * batches_per_epoch(o)) /
+                                          static_cast<double>(o.rollout_steps)
+                                    : o.updates_per_step * static_cast<double>(o.num_envs);
   const auto usual =
       std::clamp<std::int64_t>(static_cast<std::int64_t>(20.0 / std::max(updates_a_step, 1.0)), 1, 20);
   if (o.local_updates == 0 || updates_a_step == 0) return usual;
@@ -84,7 +84,7 @@ std::int64_t vote_interval(const Plan& o) {
                              kMost, std::ceil(static_cast<double>(o.local_updates) / updates_a_step))));
 }
 
-std::int64_t rollout_batches(const Plan& o) { return o.rollout_steps * o.num_envs / o.batch_size; }
+std::int64_t batches_per_epoch(const Plan& o) { return o.rollout_steps * o.num_envs / o.batch_size; }
 
 std::int64_t replay_capacity(const Plan& o) { return learns_from_rollouts(o) ? 1 : o.buffer_size; }
 
@@ -205,7 +205,7 @@ learners::LearnerOptions learner_options(const Plan& o, at::Device device) {
 
 rollout::RolloutOptions rollout_options(const Plan& o, int rank) {
   SD_CHECK(learns_from_rollouts(o), "only learners with rollouts have their batches, not " + o.algo);
-  return {o.rollout_steps, o.rollout_epochs, rollout_batches(o), o.td_lambda,
+  return {o.rollout_steps, o.rollout_epochs, batches_per_epoch(o), o.td_lambda,
           static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank)};
 }
 

@@ -51,7 +51,7 @@ std::int64_t vote_interval(const Plan& plan);
 inline bool learns_from_rollouts(const Plan& plan) { return plan.learner.feed == learners::Feed::kRollout; }
 
 /// Batches into which a rollout of this many steps is cut, equal on all ranks; with self-play they are larger.
-std::int64_t rollout_batches(const Plan& plan);
+std::int64_t batches_per_epoch(const Plan& plan);
 
 /// Transitions that replay must hold: --buffer_size, or a mere one where a rollout takes its place.
 std::int64_t replay_capacity(const Plan& plan);

@@ -82,15 +82,14 @@ rollout::CollectorOptions watched(rollout::CollectorOptions options, std::option
 
 std::unique_ptr<Averaging> new_averaging(const Plan& o, learners::Learner& learner,
                                          dist::DistContext& context, SpanTimer& all_reduce) {
-  const Means means{[&context](const at::Tensor& gradient) { context.post_mean(gradient); },
-                    [&context, &all_reduce](at::Tensor& t) {
-                      if (context.backend() == "none") return;
-                      all_reduce.start();
-                      context.all_reduce_mean(t, context.deadline());
-                      all_reduce.stop();
-                    }};
-  if (o.local_updates > 0) return average_weights(learner, o.local_updates, o.outer_momentum, means);
-  return average_every_update(means);
+  const learners::Average average = [&context, &all_reduce](at::Tensor& gradient) {
+    if (context.backend() == "none") return;
+    all_reduce.start();
+    context.all_reduce_mean(gradient, context.deadline());
+    all_reduce.stop();
+  };
+  if (o.local_updates > 0) return average_weights(learner, o.local_updates, o.outer_momentum, average);
+  return average_every_update(average);
 }
 
 #ifdef SD_HAVE_CUDA

@@ -106,13 +106,12 @@ def test_the_record_of_an_actor_has_the_keys_of_the_table(run):
     assert set(record) == names("## Weights (`actor_*.pth`, `critic_*.pth`)", "key")
 
 
-def test_the_views_table_counts_to_its_size():
-    at = 0
-    for index, _ in rows("### The view", "index"):
-        if "8 m" in index:
-            assert at == 277
-        for first, last in re.findall(r"(?:\+ )?(\d+)(?:–(\d+))?(?! m)", index.replace("277 + 8 m", "+ 0")):
-            first, last = ((277 + int(first),) * 2 if "+" in index else (int(first), int(last or first)))
-            assert first == at, index
-            at = last + 1
-    assert at == 277 + 8 and 277 + 4 * 8 == 309
+def numbers_in(cells):
+    return [number for cell in cells for first, last in re.findall(r"(\d+)(?:–(\d+))?", cell) for number in range(int(first), int(last or first) + 1)]
+
+
+def test_the_features_tables_count_to_their_sizes():
+    for column, size in enumerate((26, 30)):
+        assert numbers_in(row[column] for row in rows("## Features", "26")) == list(range(size))
+    assert numbers_in(row[0] for row in rows("### The view", "index") if "+" not in row[0]) == list(range(277))
+    assert [int(number) for row in rows("### The view", "index") for number in re.findall(r"\+ (\d)\b", row[0].replace("277 + 8 m", "+ 0"))] == list(range(8))

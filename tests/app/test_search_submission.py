@@ -278,7 +278,7 @@ def test_a_node_has_the_board_s_value_and_the_open_moves_with_their_shares(submi
 
 
 def test_it_grows_the_trees_of_the_program_s_own_search(submission):
-    """Held against src/search on the same chances: tests/data/puct_visits.jsonl.gz."""
+    """Held against the play module on the same chances: tests/data/puct_visits.jsonl.gz."""
     views = submission.views_of(10, 20)
     grown = same = 0
     with gzip.open(DATA / "puct_visits.jsonl.gz", "rt") as file:

@@ -191,18 +191,32 @@ def test_an_ablation_trains_judges_and_continues_where_it_stopped(tmp_path):
     (tmp_path / "tiny.json").write_text(json.dumps(TINY_RUN))
     core = str(min(os.sched_getaffinity(0)))
     line = [sys.executable, DEV / "ablation.py", "--config", tmp_path / "tiny.json", "--binary", BINARY, "--minutes", "0.01",
-            "--games", "20", "--out", tmp_path / "found", "--cores", core, "--seeds", "1", "--only"]
+            "--games", "20", "--out", tmp_path / "found", "--cores", core, "--networks", tmp_path / "networks",
+            "--seeds", "1", "--only"]
     done = script(*line, "base")
     assert done.returncode == 0, done.stderr
-    more = script(*line, "base", "n_step_1")
+    more = script(*line, "base", "n_step_1", "--against_base", "")
     assert more.returncode == 0, more.stderr
     assert "base seed 1:" in done.stdout and "base seed 1:" not in more.stdout and "n_step_1 seed 1:" in more.stdout
     runs = json.loads((tmp_path / "found.json").read_text())["runs"]
     assert [(run["variant"], run["seed"]) for run in runs] == [("base", 1), ("n_step_1", 1)]
     assert all(0 <= run["win_rate"] <= 1 and run["steps"] > 0 and run["updates"] > 0 for run in runs)
     assert re.search(r"^base +1 seeds, [\d.]+ % \[", more.stdout, re.M)
+    match, = json.loads((tmp_path / "found.json").read_text())["matches"]
+    assert match["variant"] == "n_step_1" and match["games"] == match["wins"] + match["draws"] + match["losses"] > 0
+    assert f"n_step_1 seed 1:  {match['verdict']}, {match['elo'][0]:+.0f} Elo" in more.stdout
+    assert sorted(path.name for path in (tmp_path / "networks").iterdir()) == ["base_1.pth", "n_step_1_1.pth"]
     other = script(*line, "base", "--games", "21")
     assert other.returncode == 1 and "other settings" in other.stderr
+
+
+def test_runs_of_full_length_are_a_table_of_variants():
+    rows = [{"table": "full", "name": f"{variant}, seed {seed}", "machine": "M", "commit": "C", "command": "D", "variant": variant, "what": f"is {variant}",
+             "seed": seed, "win_rate": rate, "matches": {} if variant == "base" else {"": [60, 20, 20, "above elo0"]}}
+            for variant, seed, rate in (("no_league", 1, 0.9), ("base", 1, 0.95), ("base", 101, 0.97))]
+    page = results.pages(rows)["docs/results.md"]
+    assert "| base | is base | 2 | 96.0 % |" in page and re.search(r"\| no_league .*\| 70\.0 %, 1 stronger, 0 weaker \|", page)
+    assert page.index("| base |") < page.index("| no_league |")
 
 
 @pytest.mark.parametrize("preset", ["ddpg", "dqn", "champion"])

@@ -38,7 +38,7 @@ ordered_json line_of(const game::State& state, std::uint64_t number, play::Evalu
 
 }  // namespace
 
-// Writes a new file: SD_RECORD=FILE test_search "trees are recorded"; then gzip -9n FILE.
+// Writes a new file: SD_RECORD=FILE test_play "trees are recorded"; then gzip -9n FILE.
 TEST_CASE("trees are recorded", "[.][record]") {
   const char* file = std::getenv("SD_RECORD");
   REQUIRE(file != nullptr);

@@ -291,8 +291,8 @@ TEST_CASE(
     std::tie(seen.columns[sd::learners::kObservation], for_direct.columns[sd::learners::kObservation]) = now;
     std::tie(seen.columns[sd::learners::kNextObservation],
              for_direct.columns[sd::learners::kNextObservation]) = next;
-    learner->update(seen, {});
-    direct->update(for_direct, {});
+    learner->update(seen, [](at::Tensor&) {});
+    direct->update(for_direct, [](at::Tensor&) {});
     const at::Tensor expected = direct->policy().action_values(now.second);
     CHECK(learner->policy().action_values(now.first).equal(expected));
     CHECK(learner->judged_policy().action_values(now.first).equal(expected));
@@ -331,7 +331,7 @@ TEST_CASE("a learner reads a board once while it is among the last ones, and ane
   batch.columns[sd::learners::kObservation] = rows({0, 1, 3, 3});
   batch.columns[sd::learners::kNextObservation] = rows({1, 2, 4, 0});
   const std::int64_t before = read;
-  learner->update(batch, {});
+  learner->update(batch, [](at::Tensor&) {});
   CHECK(read - before == 1);  // 4
   CHECK(newly_read({5, 6, 7}, learner->judged_policy()) == 3);
   CHECK(newly_read({5, 6}, learner->policy()) == 2);  // not kept for a judgement

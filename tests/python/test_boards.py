@@ -5,6 +5,7 @@ import gc
 import multiprocessing
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -116,6 +117,43 @@ def test_given_buffers_live_as_long_as_they_are_written():
 
 
 # ---- games ---------------------------------------------------------------------------------------------------------
+
+def shaped(cell, own, distance):
+    """A cell of the table of rewards in docs/reference/formats.md, for game rewards `own` and distances to the nearest bean."""
+    names = {"d": distance, "r": own}
+    return sum((names[term] if term in names else float(term)) * (-1 if sign == "−" else 1)
+               for sign, term in re.findall(r"([+−]?) ?([\d.]+|d|r)", cell)) + np.zeros_like(distance)
+
+
+def test_shaped_rewards_are_those_of_the_page(rng):
+    text = (ROOT / "docs" / "reference" / "formats.md").read_text(encoding="utf-8")
+    head, _, *lines = text[text.index("| rule | code 1 |"):].partition("\n\n")[0].splitlines()
+    titles = [cell.strip() for cell in head.split("|")[1:-1]]
+    table = {cells[0].strip("` "): [cell.strip() for cell in cells] for cells in (line.split("|")[1:-1] for line in lines)}
+    codes = {int(re.search(r"\d", title)[0]): k for k, title in enumerate(titles) if re.fullmatch(r"(code )?\d", title)}
+    batches = {rule: started(8, opponent="none", obs="none", reward=rule, autoreset="disabled") for rule in table}
+    seen = set()
+    for _ in range(200):
+        actions = random_actions(batches["score"], rng)
+        for batch in batches.values():
+            batch.step(actions)
+        state, own = batches["score"].states, batches["score"].rewards
+        lead = (state["returns"][:, 0] - state["returns"][:, 1])[:, None] * np.repeat([1, -1], 3)
+        done = state["is_done"][:, None]
+        code = np.where(lead == 0, 0, np.where(done, np.where(lead > 0, 1, 2), np.where(lead > 0, 3, 4)))
+        head, beans = state["heads"].astype(int), state["beans"].astype(int)
+        there = np.arange(5) < state["n_beans"][:, None]
+        rows, columns = head[:, :, None] // 20 - beans[:, None] // 20, head[:, :, None] % 20 - beans[:, None] % 20
+        distance = np.sqrt(np.where(there[:, None], rows**2 + columns**2, 10**6).min(2))
+        for rule, cells in table.items():
+            by_sign = [shaped(cells[titles.index(title)], own, distance) for title in ("r < 0", "r = 0", "r > 0")]
+            expected = np.choose(np.sign(own).astype(int) + 1, by_sign)
+            for number, column in codes.items():
+                expected = expected + np.where(code == number, shaped(cells[column], own, distance), 0)
+            assert np.allclose(batches[rule].rewards, expected, atol=1e-4), rule
+        seen |= {(c, s) for c, s in zip(code.ravel().tolist(), np.sign(own).ravel().tolist())}
+    assert {c for c, _ in seen} >= {1, 2, 3, 4} and {s for _, s in seen} == {-1, 0, 1}
+
 
 @pytest.mark.parametrize("own", ["none", "level2"])
 def test_rewards_are_the_points_of_the_game(own, rng):

@@ -7,7 +7,7 @@ import pytest
 from test_repo import FILES, text_of
 
 # Of DistContext, by the names that its objects have.
-CALL = re.compile(r"\b(?:context_?|group)(?:\.|->)(all_reduce_sum|all_reduce_mean|post_mean|broadcast|broadcast_text|barrier|"
+CALL = re.compile(r"\b(?:context_?|group)(?:\.|->)(all_reduce_sum|all_reduce_mean|broadcast|broadcast_text|barrier|"
                   r"gather|check_same)\(")
 RANK = re.compile(r"\bis_main\(\)|\brank\(\)|\brank (?:[=!]=|[<>]=?) |\brank_? (?:[=!]=|[<>]=?) ")
 EXIT = re.compile(r"\s*(?:return|continue|break|throw)\b")

@@ -23,13 +23,12 @@
 namespace {
 
 using namespace snake_ddp;
-using learners::Learner;
+using learners::Average, learners::Learner;
 using named_tensors::copy_of, named_tensors::require_same;
 using train::Averaging;
-using train::Means;
 
 constexpr int kRanks = 2;
-const learners::Average kAlone = [](at::Tensor&) {};
+const Average kAlone = [](at::Tensor&) {};
 
 learners::LearnerOptions options_of(const std::string& algo) {
   learners::LearnerOptions o;
@@ -58,8 +57,8 @@ bool differ(const nets::NamedTensors& a, const nets::NamedTensors& b) {
 // Where threads bring their tensors together.
 class Table {
  public:
-  Means means_of(int rank) {
-    return {.post = {}, .now = [this, rank](at::Tensor& t) { average(rank, t); }};
+  Average average_of(int rank) {
+    return [this, rank](at::Tensor& t) { average(rank, t); };
   }
 
  private:
@@ -95,14 +94,14 @@ struct Rank {
   std::unique_ptr<Averaging> averaging;
 };
 
-using Make = std::function<std::unique_ptr<Averaging>(Learner&, const Means&)>;
+using Make = std::function<std::unique_ptr<Averaging>(Learner&, const Average&)>;
 
 std::array<Rank, kRanks> ranks_of(const learners::LearnerOptions& options, Table& table, const Make& make) {
   std::array<Rank, kRanks> ranks;
   for (int r = 0; r < kRanks; ++r) {
     Rank& rank = ranks[static_cast<std::size_t>(r)];
     rank.learner = learners::make_learner(options);
-    rank.averaging = make(*rank.learner, table.means_of(r));
+    rank.averaging = make(*rank.learner, table.average_of(r));
     rank.averaging->begin();
   }
   return ranks;
@@ -125,8 +124,8 @@ void update(std::array<Rank, kRanks>& ranks, const std::array<std::vector<learne
 }
 
 Make weights(std::int64_t interval, double momentum = 0) {
-  return [=](Learner& learner, const Means& means) {
-    return train::average_weights(learner, interval, momentum, means);
+  return [=](Learner& learner, const Average& average) {
+    return train::average_weights(learner, interval, momentum, average);
   };
 }
 

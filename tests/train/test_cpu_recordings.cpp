@@ -115,7 +115,7 @@ Outcome played(const Case& c, const train::MakeDeviceGraph& record) {
     if (step % 7 == 6) pipeline.fetch(out.ended);
     learner->scale_rates(1.0 - 0.02 * static_cast<double>(step));
     std::int64_t updates = step < 5 ? 0 : 1;
-    if (rollout) updates = rollout->is_due() ? plan.rollout_epochs * train::rollout_batches(plan) : 0;
+    if (rollout) updates = rollout->is_due() ? plan.rollout_epochs * train::batches_per_epoch(plan) : 0;
     for (; updates > 0; --updates) {
       pipeline.draw();
       pipeline.learn(average);

@@ -139,7 +139,7 @@ Places everything_from(const TrainOptions& options) {
   out["boards"] = train::boards_text(o);
   out["vote_interval"] = std::to_string(train::vote_interval(o));
   out["replay_capacity"] = std::to_string(train::replay_capacity(o));
-  out["rollout_batches"] = std::to_string(train::rollout_batches(o));
+  out["batches_per_epoch"] = std::to_string(train::batches_per_epoch(o));
   out["feed"] = fmt::format("rollouts {} windows {}", train::learns_from_rollouts(o),
                             o.learner.feed == learners::Feed::kWindows);
   out["threads"] = o.threads == 0 ? "a share" : std::to_string(dist::threads(o.threads, alone));
@@ -197,7 +197,8 @@ const std::vector<Row>& rows() {
       {SD_SET(epsilon_min, 0.0625), {{"collector.epsilon_min", "0.0625"}}},
       {SD_SET(expected_value, true), {{"turn.store_played", "true"}, {"learner.expected_value", "on"}}},
       {SD_SET(mask_fatal, true), {{"turn.mask_fatal", "true"}, {"league.mask_fatal", "true"}}},
-      {SD_SET(num_envs, 8), {{"collector.num_envs", "8"}, {"vote_interval", "2"}, {"rollout_batches", "2"}}},
+      {SD_SET(num_envs, 8),
+       {{"collector.num_envs", "8"}, {"vote_interval", "2"}, {"batches_per_epoch", "2"}}},
       {SD_SET(seed, 41), {{"learner.seed", "41"}, {"turn.seed", "46"}, {"league.seed", "41"}}},
       // What is seen.
       {SD_SET(obs, "26"), {{"seen.kind", "0"}, {"learner.features", "26"}}},
@@ -220,9 +221,9 @@ const std::vector<Row>& rows() {
       {SD_SET(league_win_rate, 0.25), {{"league.entry", "0.25"}}},
       // Batches and votes.
       {SD_SET(buffer_size, 777), {{"replay_capacity", "777"}}},
-      {SD_SET(batch_size, 16), {{"rollout_batches", "2"}}},
+      {SD_SET(batch_size, 16), {{"batches_per_epoch", "2"}}},
       {SD_SET(updates_per_step, 4), {{"vote_interval", "5"}}},
-      {SD_SET(rollout_steps, 64), {{"rollout_batches", "16"}}, rollouts},
+      {SD_SET(rollout_steps, 64), {{"batches_per_epoch", "16"}}, rollouts},
       {SD_SET(rollout_epochs, 8), {{"vote_interval", "10"}}, rollouts},
       {SD_SET(threads, 61), {{"threads", "61"}}},
       // The run's own.

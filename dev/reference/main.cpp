@@ -1,3 +1,5 @@
+// Rewrites the tables in the reference's pages, what is between `<!-- table NAME -->` and `<!-- end -->`, from the tables that the
+// program itself uses: build/release/dev/reference/reference docs/reference
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -18,6 +20,7 @@
 #include "learners/learner.hpp"
 #include "learners/registry.hpp"
 #include "pretrain/options.hpp"
+#include "snake_ddp/core/console.hpp"
 #include "snake_ddp/core/error.hpp"
 #include "snake_ddp/game/observation.hpp"
 #include "snake_ddp/game/opponents.hpp"
@@ -25,8 +28,9 @@
 #include "train/options.hpp"
 #include "train/tags.hpp"
 
-namespace snake_ddp::app {
 namespace {
+
+using namespace snake_ddp;
 
 using Names = std::vector<std::string>;
 
@@ -250,8 +254,7 @@ std::map<std::string, std::string> all_tables(const CLI::App& program) {
   return tables;
 }
 
-}  // namespace
-
+// Throws  FileError for a name that it does not know, and for a table that no page has.
 void write_reference(const CLI::App& program, const std::string& folder) {
   constexpr std::string_view kBegin = "<!-- table ", kBeginEnd = " -->\n", kEnd = "<!-- end -->";
   const std::map<std::string, std::string> tables = all_tables(program);
@@ -283,4 +286,18 @@ void write_reference(const CLI::App& program, const std::string& folder) {
         fmt::format("{}: no page has \"{}{}{}\"", folder, kBegin, missing.begin()->first, " -->"));
 }
 
-}  // namespace snake_ddp::app
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    if (argc != 2) throw core::UsageError("reference needs the folder of its pages, docs/reference");
+    CLI::App program("", "snake_ddp");
+    const std::vector<std::string> none;
+    const std::vector<app::Command> commands = app::add_commands(program, none);
+    write_reference(program, argv[1]);
+    return core::kExitDone;
+  } catch (const core::Error& e) {
+    core::tell_error(e.what());
+    return e.exit_code();
+  }
+}
