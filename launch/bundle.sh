@@ -32,7 +32,7 @@ ldd "$build/src/app/snake_ddp" | awk '$1 ~ /^lib(fmt|z)\.so/ {print $3}' | xargs
 find "$root/bin" "$root/lib" -type f -exec objdump -T {} + >"$stage/symbols"
 grep -oE 'GLIBC_2\.[0-9]+' "$stage/symbols" | sort -Vu | tail -n 1 | cut -d_ -f2 >"$root/lib/glibc"
 
-git ls-files -- CMakeLists.txt LICENSE README_DDP.md cmake configs dev/bench docs/reference fuzz include launch models src tests third_party \
+git ls-files -- CMakeLists.txt LICENSE README_DDP.md cmake configs dev/bench dev/reference docs/reference fuzz include launch models src tests third_party \
   ':!tests/data' | tar -c -T - | tar -x -C "$root"
 cp launch/start.sh "$root/start.sh"
 # The headers that this build read, and no more.

@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kWarmUpdates = 20;
-constexpr double kLeastSeconds = 1.0;  // replay must hold a batch first
+constexpr double kLeastSeconds = 3.0;  // replay must hold a batch first
 constexpr const char* kParts[] = {"play", "draw", "learn"};
 
 // What a run did between its first updates and its end.

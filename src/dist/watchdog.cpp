@@ -16,6 +16,8 @@ namespace snake_ddp::dist {
 namespace {
 
 constexpr unsigned kStacksLimit_s = 10;  // for printing them
+constexpr std::chrono::milliseconds kNap{100},
+    kStopped{1000};  // a longer nap: the process was stopped meanwhile
 
 }  // namespace
 
@@ -50,10 +52,20 @@ Watchdog::Activity Watchdog::activity() const {
 
 void Watchdog::watch() {
   std::optional<Clock::time_point> stop_seen;
+  std::int64_t tick = 0;
+  Clock::duration stopped{};  // since that tick
+  auto last = Clock::now();
   std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, std::chrono::milliseconds(100), [this] { return done_; })) {
+  while (!wake_.wait_for(lock, kNap, [this] { return done_; })) {
     const auto now = Clock::now();
-    const auto idle = now - Clock::time_point(Clock::duration(last_tick_.load(std::memory_order_acquire)));
+    if (const std::int64_t newest = last_tick_.load(std::memory_order_acquire); newest != tick)
+      tick = newest, stopped = {};
+    if (now - last > kStopped) {
+      stopped += now - last;
+      if (stop_seen) *stop_seen += now - last;
+    }
+    last = now;
+    const auto idle = now - Clock::time_point(Clock::duration(tick)) - stopped;
     if (idle > limits_.step) end_process("no progress", idle);
     if (!stop_seen && stopping_ && stopping_()) stop_seen = now;
     if (stop_seen && now - *stop_seen > limits_.stop)

@@ -1,6 +1,6 @@
-// Ends a rank whose main thread makes no progress. Nothing else does: collectives replayed from a CUDA graph
-// have no timeout, and the stop flag is never checked while the main thread is blocked in a dead
-// collective.
+// Ends a rank whose main thread makes no progress. Nothing else does: collectives replayed from a CUDA graph have no
+// timeout, and the stop flag is never checked while the main thread is blocked in a dead collective. Time in which the whole
+// process was stopped (SIGSTOP, Ctrl-Z) does not count.
 #pragma once
 
 #include <atomic>
@@ -29,9 +29,9 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Reports progress, and what this rank does from now on. If no other tick follows within the limit plus `longer`, the process exits with kExitDist, with
-  /// `where` and the number of ticks in its message and error file, and without destructors: they would wait for the
-  /// dead collective.
+  /// Reports progress, and what this rank does from now on. If no other tick follows within the limit plus `longer`, the process
+  /// exits with kExitDist, with `where` and the number of ticks in its message and error file, and without destructors: they
+  /// would wait for the dead collective.
   /// Threads     any.
   /// Cost        a few stores.
   void tick(const char* where,

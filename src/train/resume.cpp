@@ -340,7 +340,7 @@ std::string why_over(const Counters& n, const ordered_json& now, const ordered_j
   return {};
 }
 
-// What the ranks have of a checkpoint, all together.
+// What the ranks have of a checkpoint: on rank 0 all together, on the others their own.
 struct Together {
   std::int64_t least_rows, rows = 0, fresh = 0;  // the fewest of a rank, the sum; ranks with new games
   bool same_rows = true, played = true;          // all rows are as they were; all ranks have played enough

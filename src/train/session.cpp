@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -43,11 +42,11 @@ nlohmann::ordered_json agreed_settings(const TrainOptions& o, dist::DistContext&
 }
 
 Machine machine_of(dist::DistContext& context) {
-  const bool own_bf16 = core::fastest_bf16() != core::Bf16By::kFloats;
-  const std::vector<std::string> all = context.gather(own_bf16 ? "bf16" : "", context.deadline());
-  const bool all_have = std::find(all.begin(), all.end(), "") == all.end();  // rank 0 alone knows
-  const std::string agreed = context.broadcast_text(all_have ? "bf16" : "", context.deadline());
-  return {context.device(), context.backend(), !agreed.empty()};
+  struct Vote {
+    std::int64_t lacks_bf16;
+  };
+  const Vote all = dist::vote(Vote{core::fastest_bf16() == core::Bf16By::kFloats}, context);
+  return {context.device(), context.backend(), all.lacks_bf16 == 0};
 }
 
 std::unique_ptr<learners::Learner> new_learner(const Plan& o, const dist::DistContext& context) {

@@ -34,7 +34,7 @@ def train(folder, **settings):
 def runs(tmp_path_factory):
     """Three: two seeds of the same settings, and one with another learning rate that was resumed."""
     folder = tmp_path_factory.mktemp("runs")
-    few = {"max_episodes": 240}  # some seconds of updates; on the fastest machine, too: the page draws up to 40 evaluations as dots
+    few = {"max_episodes": 240, "max_minutes": 0}  # some seconds of updates; on the fastest machine, too: the page draws up to 40 evaluations as dots
     first, second = train(folder, **few), train(folder, seed=6, **few)
     third = train(folder, c_lr=0.002, max_minutes=0.03)  # its time ends it, so that there is more to do
     done = call("train", "--resume", third, "--max_minutes", "0.07")

@@ -474,6 +474,16 @@ def test_a_rank_without_progress_is_ended(start, tmp_path):
     assert re.search(rf"^thread {process.popen.pid} \(dist_probe\):\n(?:  .+\n)*?.*sleep", process.text(), re.M), process.text()
 
 
+def test_the_time_in_which_a_process_was_stopped_is_no_lack_of_progress(start, tmp_path):
+    process = start([PROBE, "stuck", "--timeout_ms", "3000", "--folder", str(tmp_path)])
+    pid = process_number(tmp_path / "busy.0")
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(8)
+    os.kill(pid, signal.SIGCONT)
+    assert process.wait() == 3
+    assert 3 <= float(re.search(r"no progress for (\d+\.\d) s", process.text())[1]) < 8, process.text()
+
+
 def test_a_rank_may_wait_as_long_as_it_said(start):
     process = start([PROBE, "waits-longer", "--timeout_ms", "1000"])
     assert process.wait() == 0, process.text()
