@@ -52,6 +52,15 @@ double ladder_epsilon(const CollectorOptions& o, std::int64_t board) {
   return o.epsilon_min * std::pow(o.epsilon / o.epsilon_min, place);
 }
 
+// What epsilon is multiplied by at each seat, and after the last one; of boards that form a ladder, their own epsilons.
+std::vector<double> factors(const CollectorOptions& o, std::int64_t seats) {
+  std::vector<double> factor = {1.0};
+  for (std::int64_t seat = 0; seat < seats; ++seat) factor.push_back(factor.back() * o.epsilon_speed);
+  for (std::int64_t b = 0; o.epsilon_min > 0.0 && b < o.num_envs; ++b)
+    factor[static_cast<std::size_t>(b)] = ladder_epsilon(o, b);
+  return factor;
+}
+
 }  // namespace
 
 bool is_board(const float* image) { return game::fault_of_image(image).empty(); }
@@ -119,15 +128,10 @@ Collector::Collector(CollectorOptions options, learners::Buffer& replay, Rollout
   values_ = at::zeros({seats, play::kTeamSize, play::kActions}, single);
   rivals_ = at::zeros({boards, play::kTeamSize}, bytes);
   std::vector<std::int64_t> teams;
-  std::vector<double> factor = {1.0};
-  for (std::int64_t seat = 0; seat < seats; ++seat) {
+  for (std::int64_t seat = 0; seat < seats; ++seat)
     teams.push_back(seats_.board(seat) * 2 + seats_.team(seat));
-    factor.push_back(factor.back() * options_.epsilon_speed);
-  }
   seat_teams_ = at::tensor(teams, at::kLong);
-  for (std::int64_t b = 0; options_.epsilon_min > 0.0 && b < boards; ++b)
-    factor[static_cast<std::size_t>(b)] = ladder_epsilon(options_, b);
-  place_ = at::tensor(factor, at::kDouble).to(device_);
+  place_ = at::tensor(factors(options_, seats), at::kDouble).to(device_);
   if (!options_.rivals.empty()) running_.select(1, play::kOpponent).copy_(codes_of(options_.rivals));
   start_new_games({0, 0, options_.epsilon});
 }
