@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -299,5 +300,8 @@ int main(int argc, char** argv) {
   } catch (const core::Error& e) {
     core::tell_error(e.what());
     return e.exit_code();
+  } catch (const std::exception& e) {
+    core::tell_error(e.what());
+    return core::kExitBug;
   }
 }

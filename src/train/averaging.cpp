@@ -78,12 +78,13 @@ class Weights final : public Averaging {
  private:
   static std::vector<at::Tensor> weights(const std::vector<learners::Trained>& trained) {
     std::vector<at::Tensor> all;
+    all.reserve(trained.size());
     for (const learners::Trained& t : trained) all.push_back(t.weights);
     return all;
   }
 
   // From `start_` in the direction of `mean`, which is overwritten by the result.
-  void take_outer_step(at::Tensor mean) {
+  void take_outer_step(const at::Tensor& mean) {
     const at::Tensor delta = start_ - mean;
     velocity_.mul_(momentum_).add_(delta);
     start_.sub_(delta.add(velocity_, momentum_));
