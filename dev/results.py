@@ -222,7 +222,7 @@ def full(line):
              *map(str, line.seeds), "--networks", "build/full", "--against_base", *FULL_SEARCHES]
     output_of([sys.executable, "dev/ablation.py", "--out", str(out), "--binary", str(line.program), *words])
     found = json.loads(out.with_suffix(".json").read_text("utf-8"))
-    for run in found["runs"]:
+    for run in (run for run in found["runs"] if run["seed"] in line.seeds):
         matches = {match["search"]: [match[name] for name in ("wins", "draws", "losses", "verdict")] for match in found["matches"]
                    if (match["variant"], match["seed"]) == (run["variant"], run["seed"])}
         keep(line, "full", f"{run['variant']}, seed {run['seed']}", "dev/ablation.py --out build/full " + " ".join(word or '""' for word in words),

@@ -18,9 +18,7 @@
 #include "app/recording.hpp"
 #include "app/team.hpp"
 #include "app/terminal.hpp"
-#include "dist/build.hpp"
 #include "dist/context.hpp"
-#include "dist/ranks.hpp"
 #include "dist/signals.hpp"
 #include "dist/world.hpp"
 #include "io/game_log.hpp"
@@ -213,12 +211,7 @@ Team team_of(const EvalArgs& line, const std::string& spec) {
 void eval_two(const EvalArgs& line) {
   const Team a = team_of(line, line.team_a), b = team_of(line, line.team_b);
   at::set_num_threads(1);
-  dist::Options options;
-  options.device = "cpu";
-  options.fingerprint = dist::build_text();
-  options.stopping = dist::stop_requested;
-  options.join_timeout = dist::seconds_to_ms(line.join_timeout);
-  dist::DistContext context(dist::this_world(dist::Purpose::kOther), options);
+  dist::DistContext context(dist::this_world(dist::Purpose::kOther), group_of_matches(line.join_timeout));
   if (context.is_main())
     for (const Team* team : {&a, &b}) tell_remark(*team);
   if (!line.sprt.empty()) return play_sprt(line, a, b, context);

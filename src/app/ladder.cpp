@@ -272,12 +272,8 @@ void play_ladder(const LadderOptions& options) {
     }
   }
   at::set_num_threads(1);
-  dist::Options group;
-  group.device = "cpu";
-  group.fingerprint = dist::build_text();
-  group.stopping = dist::stop_requested;
-  group.join_timeout = dist::seconds_to_ms(options.join_timeout_s);
-  dist::DistContext context(dist::this_world(dist::Purpose::kOther), group);
+  dist::DistContext context(dist::this_world(dist::Purpose::kOther),
+                            group_of_matches(options.join_timeout_s));
   if (context.is_main()) std::for_each(teams.begin(), teams.end(), tell_remark);
   const auto begin = std::chrono::steady_clock::now();
   play::MatchOptions match{options.games, options.seed, options.swap_sides};
@@ -303,6 +299,15 @@ void play_ladder(const LadderOptions& options) {
       print_table(options, table, anchor, steps_per_second);
     }
   }
+}
+
+dist::Options group_of_matches(double join_timeout_s) {
+  dist::Options group;
+  group.device = "cpu";
+  group.fingerprint = dist::build_text();
+  group.stopping = dist::stop_requested;
+  group.join_timeout = dist::seconds_to_ms(join_timeout_s);
+  return group;
 }
 
 nlohmann::ordered_json result_json(const play::MatchResult& result) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "dist/context.hpp"
 #include "snake_ddp/play/match.hpp"
 
 namespace snake_ddp::app {
@@ -26,6 +27,9 @@ struct LadderOptions {
 /// Throws   UsageError for fewer than two teams, one that is listed twice, or an anchor that is none of them;
 ///          as team_from_spec; DistError.
 void play_ladder(const LadderOptions& options);
+
+/// How ranks that share the games of matches join.
+dist::Options group_of_matches(double join_timeout_s);
 
 /// {"games", "wins", "draws", "losses", "win_rate", "win_rate_ci95": [low, high], "score_a", "score_b"}, for team a.
 nlohmann::ordered_json result_json(const play::MatchResult& result);

@@ -33,13 +33,15 @@ std::array<std::string, 2> names_of(const RecordingOptions& options, std::int64_
 class Recording {
  public:
   /// Adds the recording to what `match` calls. Each rank writes the logs of its own games, and its own set of boards.
+  /// Owner    this must outlive the games of `match`.
   /// Collective.
   /// Throws  UsageError on all ranks if this one would be mixed with games of others, or replace some; FileError.
   Recording(const RecordingOptions& options, play::MatchOptions& match, dist::DistContext& context);
 
   /// Completes the files, and removes those of an earlier recording under other names.
   /// Collective.
-  /// Returns the logs of all ranks' games that team a lost, in their order.
+  /// Returns  on rank 0 the logs of all ranks' games that team a lost, in their order.
+  /// Throws   FileError; DistError.
   std::vector<std::string> complete(dist::DistContext& context);
 
  private:

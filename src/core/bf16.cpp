@@ -36,12 +36,17 @@ bool find_vectors() { return false; }
 bool find_tiles() { return false; }
 #endif
 
+// Whether LibTorch was told to leave AVX-512 alone.
+bool is_limited() {
+  const char* const limit = std::getenv("ATEN_CPU_CAPABILITY");
+  return limit != nullptr && !std::string_view(limit).starts_with("avx512");
+}
+
 }  // namespace
 
 bool has_bf16(Bf16By instructions) {
-  const char* const limit = std::getenv("ATEN_CPU_CAPABILITY");
-  const bool limited = limit != nullptr && !std::string_view(limit).starts_with("avx512");
-  static const bool vectors = !limited && find_vectors(), tiles = !limited && find_tiles();
+  static const bool limited = is_limited(), vectors = !limited && find_vectors(),
+                    tiles = !limited && find_tiles();
   return instructions == Bf16By::kFloats || (instructions == Bf16By::kTiles ? tiles : vectors);
 }
 

@@ -52,20 +52,20 @@ Watchdog::Activity Watchdog::activity() const {
 
 void Watchdog::watch() {
   std::optional<Clock::time_point> stop_seen;
-  std::int64_t tick = 0;
+  std::int64_t last_seen = 0;
   Clock::duration stopped{};  // since that tick
   auto last = Clock::now();
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, kNap, [this] { return done_; })) {
     const auto now = Clock::now();
-    if (const std::int64_t newest = last_tick_.load(std::memory_order_acquire); newest != tick)
-      tick = newest, stopped = {};
+    if (const std::int64_t newest = last_tick_.load(std::memory_order_acquire); newest != last_seen)
+      last_seen = newest, stopped = {};
     if (now - last > kStopped) {
       stopped += now - last;
       if (stop_seen) *stop_seen += now - last;
     }
     last = now;
-    const auto idle = now - Clock::time_point(Clock::duration(tick)) - stopped;
+    const auto idle = now - Clock::time_point(Clock::duration(last_seen)) - stopped;
     if (idle > limits_.step) end_process("no progress", idle);
     if (!stop_seen && stopping_ && stopping_()) stop_seen = now;
     if (stop_seen && now - *stop_seen > limits_.stop)
